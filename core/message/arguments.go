@@ -1,0 +1,67 @@
+package message
+
+import (
+	"github.com/loom-run/loom/core/corrupt"
+	"github.com/loom-run/loom/core/jsonv"
+)
+
+// MalformedField is the one reserved field of arguments that the model did not
+// write as a JSON object.
+const MalformedField = "$loom/malformed_arguments"
+
+// MaxMalformed is the most graphemes kept of the model's text: it is replayed
+// on every later turn.
+const MaxMalformed = 1024
+
+// MalformedArguments wraps argument text that is not a JSON object, so that the
+// durable value stays replayable to dialects that demand an object. reason is
+// the parser's complaint.
+func MalformedArguments(raw, reason string) jsonv.Value {
+	if cut := corrupt.Clip(raw, MaxMalformed); len(cut) < len(raw) {
+		raw = cut + "…"
+	}
+	return jsonv.Obj(jsonv.F(MalformedField, jsonv.Obj(
+		jsonv.F("raw", jsonv.Str(raw)), jsonv.F("reason", jsonv.Str(reason)))))
+}
+
+// AsMalformed reads back what [MalformedArguments] built. Only the exact shape
+// matches; anything else is ordinary arguments.
+func AsMalformed(args jsonv.Value) (raw, reason string, ok bool) {
+	inner, found := args.Get(MalformedField)
+	if !found || args.Len() != 1 || inner.Kind() != jsonv.Object || inner.Len() != 2 {
+		return "", "", false
+	}
+	i := 0
+	for name, v := range inner.Fields() {
+		s, isText := v.Text()
+		switch {
+		case !isText:
+			return "", "", false
+		case i == 0 && name == "raw":
+			raw = s
+		case i == 1 && name == "reason":
+			reason = s
+		default:
+			return "", "", false
+		}
+		i++
+	}
+	return raw, reason, true
+}
+
+// ParseArguments reads the argument text that a model streamed. Text that is
+// not one JSON object becomes [MalformedArguments]; empty text means no
+// arguments, as several providers send it for a tool without parameters.
+func ParseArguments(text string) jsonv.Value {
+	if text == "" {
+		return jsonv.Obj()
+	}
+	v, err := jsonv.ParseString(text)
+	if err != nil {
+		return MalformedArguments(text, err.Error())
+	}
+	if v.Kind() != jsonv.Object {
+		return MalformedArguments(text, "the arguments are a JSON "+v.Kind().String()+", not an object")
+	}
+	return v
+}
