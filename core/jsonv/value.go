@@ -222,6 +222,18 @@ func (v Value) With(name string, field Value) Value {
 	return Value{kind: Object, list: list}
 }
 
+// Depth returns how many containers are open at the deepest place: 0 for a scalar.
+func (v Value) Depth() int {
+	deepest := 0
+	for i := range v.list {
+		deepest = max(deepest, v.list[i].Value.Depth())
+	}
+	if v.kind == Array || v.kind == Object {
+		deepest++
+	}
+	return deepest
+}
+
 // Equal reports whether both values have the same kinds, texts, literals and
 // order.
 func (v Value) Equal(o Value) bool {

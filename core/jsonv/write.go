@@ -1,6 +1,7 @@
 package jsonv
 
 import (
+	"fmt"
 	"strconv"
 	"unicode/utf8"
 )
@@ -100,6 +101,18 @@ func NewWriter(dst []byte) *Writer { return &Writer{buf: dst} }
 
 // Bytes returns all that was written.
 func (w *Writer) Bytes() []byte { return w.buf }
+
+// Tree returns what was written as a value. The text is the writer's own, so it
+// is trusted: no depth limit applies here (a commit refuses what nests too deep)
+// and malformed text is a fault of the encoder.
+func (w *Writer) Tree() Value {
+	p := parser{s: string(w.buf), trusted: true}
+	v, err := p.value(0)
+	if err != nil || p.i != len(p.s) {
+		panic(fmt.Sprintf("jsonv: an encoder wrote malformed JSON: %v", err))
+	}
+	return v
+}
 
 // comma separates values: a value just ended unless the last byte opens
 // something. The first value after a foreign prefix must be inside a bracket.

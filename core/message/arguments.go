@@ -13,6 +13,11 @@ const MalformedField = "$loom/malformed_arguments"
 // on every later turn.
 const MaxMalformed = 1024
 
+// MaxArgumentsDepth is the deepest nesting of arguments that is taken as it is.
+// The rows that carry a call add levels of their own and must stay below
+// [jsonv.MaxDepth].
+const MaxArgumentsDepth = 200
+
 // MalformedArguments wraps argument text that is not a JSON object, so that the
 // durable value stays replayable to dialects that demand an object. reason is
 // the parser's complaint.
@@ -62,6 +67,9 @@ func ParseArguments(text string) jsonv.Value {
 	}
 	if v.Kind() != jsonv.Object {
 		return MalformedArguments(text, "the arguments are a JSON "+v.Kind().String()+", not an object")
+	}
+	if v.Depth() > MaxArgumentsDepth {
+		return MalformedArguments(text, "the arguments nest too deep")
 	}
 	return v
 }
