@@ -1,0 +1,197 @@
+package plane
+
+import (
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/wire"
+)
+
+// Event is what passes: one of [RunOpened], [LiveText], [Settled], [ToolWindow],
+// [Waiting], [LastTurn], [Noticed], [RunClosed]. Each says what its host owes.
+type Event interface{ event() }
+
+// RunOpened says that a run is on, and with what. The host clears what it showed
+// of an earlier run: live text, windows, a retry.
+type RunOpened struct {
+	Operation id.OpID
+	Model     wire.ModelRef
+	Mode      wire.PermissionMode
+	Cwd       string
+	Tools     int
+}
+
+// LiveText is a further piece of a segment. The host appends it.
+type LiveText struct {
+	Segment   wire.Segment
+	Reasoning bool
+	Text      string
+}
+
+// Settled says what becomes of the live text of a segment now that its
+// authoritative text is there, or will never be. The host applies the verdict.
+type Settled struct {
+	Segment   wire.Segment
+	Reasoning bool
+	Verdict   Verdict
+}
+
+// ToolWindow is the end of a running tool's output. It replaces the window
+// before; the call's result replaces both.
+type ToolWindow struct {
+	CallID     string
+	Stream     string
+	Tail       string
+	TotalBytes int64
+}
+
+// Waiting says that an attempt failed and the next one comes at a time.
+type Waiting struct {
+	Attempt int64
+	UntilMs int64
+	Error   string
+}
+
+// LastTurn is the accounting of the turn that just ended.
+type LastTurn struct {
+	Entry        id.EntryID
+	Usage        Tally
+	StopReason   string
+	Model        wire.ModelRef
+	ErrorMessage *string
+}
+
+// Noticed is a fact outside the conversation. A host shows those for the user
+// and leaves the others to who runs the engine.
+type Noticed struct {
+	Code     string
+	Audience wire.Audience
+	Facts    []wire.Fact
+}
+
+// RunClosed is the last output about a run, always, also when the stream broke.
+type RunClosed struct {
+	Ending Ending
+	Turns  int
+	Total  Tally
+}
+
+func (RunOpened) event()  {}
+func (LiveText) event()   {}
+func (Settled) event()    {}
+func (ToolWindow) event() {}
+func (Waiting) event()    {}
+func (LastTurn) event()   {}
+func (Noticed) event()    {}
+func (RunClosed) event()  {}
+
+// Verdict is what a host does with a segment that it has partly shown. It is one
+// of [Send], [Rest], [Nothing], [Replace], [Withhold], [Retract].
+type Verdict interface{ verdict() }
+
+// Send shows the whole text: nothing was shown.
+type Send struct{ Text string }
+
+// Rest shows a rest: what was shown is the start of the text.
+type Rest struct{ Text string }
+
+// Nothing leaves all as it is: the text was shown.
+type Nothing struct{}
+
+// Replace puts the text in the place of what was shown.
+type Replace struct{ Text string }
+
+// Withhold shows nothing more: what was shown is not the start of the text, and
+// this host cannot take it back. Text is the authoritative one.
+type Withhold struct{ Text string }
+
+// Retract takes back what was shown, where a host can, and else says that it
+// does not count.
+type Retract struct{}
+
+func (Send) verdict()     {}
+func (Rest) verdict()     {}
+func (Nothing) verdict()  {}
+func (Replace) verdict()  {}
+func (Withhold) verdict() {}
+func (Retract) verdict()  {}
+
+// Ending is how a run ended for the one who watched: [Seen] with its cause, or
+// [Lost].
+type Ending interface{ ending() }
+
+// Seen is an end that was committed.
+type Seen struct{ Cause wire.Cause }
+
+// Lost is a run whose end was not seen. The session knows more than the watcher:
+// the run may have ended or still be going.
+type Lost struct {
+	Why LostWord
+	Err error // what broke, if something did
+}
+
+// LostWord says why an end was not seen.
+type LostWord string
+
+// The closed set of reasons.
+const (
+	StreamClosed  LostWord = "stream_closed"  // the stream ended without a run end
+	StreamBroke   LostWord = "stream_broke"   // reading the stream failed for good
+	Interrupted   LostWord = "interrupted"    // the watcher was told to stop and the end did not come in time
+	ContractBroke LostWord = "contract_broke" // a run end came that cannot be read
+	OutputFailed  LostWord = "output_failed"  // the outputs could not be put out
+)
+
+func (Seen) ending() {}
+func (Lost) ending() {}
+
+// Count is a number that knows how well it is known. The zero Count is unknown.
+// At least zero says nothing, so it is the same as unknown.
+type Count struct {
+	N     int64
+	Known bool // false: nobody counted, and N is 0
+	Exact bool // false: at least N
+}
+
+// Exactly is a counted number.
+func Exactly(n int64) Count { return Count{N: n, Known: true, Exact: true} }
+
+// AtLeast is a lower bound.
+func AtLeast(n int64) Count { return Count{N: n, Known: n != 0} }
+
+// Add sums two counts. Something that nobody counted makes the sum a lower
+// bound.
+func (c Count) Add(o Count) Count {
+	if c.Exact && o.Exact {
+		return Exactly(c.N + o.N)
+	}
+	return AtLeast(c.N + o.N)
+}
+
+// Floor is the count as a lower bound.
+func (c Count) Floor() Count { return AtLeast(c.N) }
+
+// Tally is what was consumed. CostMicroUSD is in millionths of a US dollar.
+type Tally struct {
+	Input, Output         Count
+	CacheRead, CacheWrite Count
+	CostMicroUSD          Count
+}
+
+// NoTally is the tally of nothing consumed, the identity of [Tally.Add].
+func NoTally() Tally {
+	zero := Exactly(0)
+	return Tally{zero, zero, zero, zero, zero}
+}
+
+// Add sums two tallies.
+func (t Tally) Add(o Tally) Tally {
+	return Tally{
+		Input: t.Input.Add(o.Input), Output: t.Output.Add(o.Output),
+		CacheRead: t.CacheRead.Add(o.CacheRead), CacheWrite: t.CacheWrite.Add(o.CacheWrite),
+		CostMicroUSD: t.CostMicroUSD.Add(o.CostMicroUSD),
+	}
+}
+
+// Floor is the tally as lower bounds.
+func (t Tally) Floor() Tally {
+	return Tally{t.Input.Floor(), t.Output.Floor(), t.CacheRead.Floor(), t.CacheWrite.Floor(), t.CostMicroUSD.Floor()}
+}
