@@ -1,0 +1,221 @@
+package machine
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/loom-run/loom/core/entry"
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/core/tx"
+	"github.com/loom-run/loom/core/usage"
+)
+
+// RetryableStop is the raw stop reason of an error that another attempt may cure.
+const RetryableStop = "retryable"
+
+// Error codes of a run that failed in a generation.
+const (
+	CodeProviderError   = "provider_error"
+	CodeContextOverflow = "context_overflow"
+	CodeInterrupted     = "interrupted"
+	CodeInvalidDeferred = "invalid_deferred_handle"
+	CodeDeferred        = "deferred_unsupported"
+)
+
+// generate drives a step that has nothing in flight.
+func (p *plan) generate(g Generation) Action {
+	switch g := g.(type) {
+	case GenRetryWait:
+		if p.in.Now < g.NotBefore {
+			return Wait{g.NotBefore}
+		}
+		return p.to(Generating{GenReady{g.Context, g.NextAttempt}})
+	case GenReady:
+		switch o := p.in.Observation.(type) {
+		case nil:
+			return AwaitEffect{AdmissionKey{g.Context}}
+		case AdmissionRefused:
+			return p.to(FailureDrain{o.Error, FromConfiguration{}})
+		case Admitted:
+			pending := GenPending{
+				Context: g.Context, Attempt: g.NextAttempt,
+				ResponseID: p.mintEntry(), UsageID: p.mintUsage(),
+				IntendedOutputLimit: o.OutputLimit, ContextWindow: o.ContextWindow, RequestAPI: o.RequestAPI,
+			}
+			return p.dispatch(Generate{g.Context, g.NextAttempt, pending.ResponseID, pending.UsageID}, Generating{pending})
+		}
+	}
+	return p.unexpected()
+}
+
+func (p *plan) unexpected() Action {
+	return fault("observation", "one that fits the phase "+p.run.Phase.phase(), fmt.Sprintf("%T", p.in.Observation))
+}
+
+// response settles the request in flight under the ids that its intent reserved.
+func (p *plan) response(g GenPending) Action {
+	switch o := p.in.Observation.(type) {
+	case nil:
+		return AwaitEffect{ResponseKey{g.ResponseID}}
+	case Responded:
+		if o.ResponseID == g.ResponseID && o.Message != nil {
+			return p.settle(g, o.Message)
+		}
+	case OrphanedResponse:
+		if o.ResponseID == g.ResponseID {
+			return p.settleLost(g)
+		}
+	}
+	return p.unexpected()
+}
+
+// lostResponse is what is known of a request whose process died: nothing.
+const lostResponse = "the process ended while this response was being received; whether the provider produced and billed one is unknown"
+
+func (p *plan) settleLost(g GenPending) Action {
+	m := &message.Assistant{
+		API: "unknown", Provider: g.Context.Configuration.Model.Provider, Model: g.Context.Configuration.Model.ModelID,
+		Usage: usage.Unknown(usage.Other), StopReason: message.Error, ErrorMessage: new(lostResponse), Timestamp: p.in.Now,
+	}
+	if p.cancelled() {
+		m.StopReason = message.Aborted
+		return p.record(g, m, AtCheckpoint{p.mayFinish(g)})
+	}
+	return p.record(g, m, p.retryOr(g, lostResponse, nil, OperationError{Code: CodeInterrupted, Message: lostResponse}))
+}
+
+// settle classifies a response; the first rule that matches decides.
+func (p *plan) settle(g GenPending, m *message.Assistant) Action {
+	m = new(*m) // the rules below may normalise the stop reason
+	text := errorText(m)
+	_, calls := m.ToolCalls()
+	switch {
+	case p.cancelled():
+		m.StopReason = message.Aborted
+		return p.record(g, m, AtCheckpoint{p.mayFinish(g)})
+	case m.StopReason == message.Aborted:
+		return fault("response "+g.ResponseID.String(), "no aborted response of a run that nobody aborted", text)
+	case overflow(g, m):
+		m.StopReason = message.Error
+		if m.ErrorMessage == nil {
+			m.ErrorMessage = new("context length exceeded: the response was cut off by the context window")
+		}
+		return p.record(g, m, p.failed(g, CodeContextOverflow, "the conversation no longer fits the model's context window"))
+	case m.StopReason == message.Deferred:
+		code := CodeDeferred
+		if !validHandle(g, m.Deferred) {
+			code = CodeInvalidDeferred
+		}
+		m.StopReason, m.Deferred = message.Error, nil
+		return p.record(g, m, p.failed(g, code, "the provider deferred its response and this version cannot fetch it later"))
+	case m.StopReason == message.Error:
+		e := OperationError{Code: CodeProviderError, Message: text, Details: m.Diagnostics}
+		if m.RawStopReason == nil || *m.RawStopReason != RetryableStop {
+			return p.record(g, m, FailureDrain{e, FromResponse{g.ResponseID}})
+		}
+		return p.record(g, m, p.retryOr(g, text, m, e))
+	case len(calls) > 0 && (m.StopReason == message.ToolUse || m.StopReason == message.Stop || m.StopReason == message.Length):
+		return p.record(g, m, RunningTools{p.batch(g, calls)})
+	case m.StopReason == message.Stop || m.StopReason == message.Length:
+		return p.record(g, m, AtCheckpoint{p.mayFinish(g)})
+	}
+	return fault("response "+g.ResponseID.String(), "a settled stop reason that its content bears out", string(m.StopReason))
+}
+
+func (p *plan) mayFinish(g GenPending) Checkpoint {
+	return Checkpoint{Continuation: MayFinish{IncludeFinalAssistant: true}, Trigger: g.ResponseID}
+}
+
+func (p *plan) failed(g GenPending, code, text string) FailureDrain {
+	return FailureDrain{OperationError{Code: code, Message: text}, FromResponse{g.ResponseID}}
+}
+
+// record writes entry, leaf, ledger row and next state together.
+func (p *plan) record(g GenPending, m *message.Assistant, next Phase) Action {
+	p.add(g.ResponseID, entry.Message{Message: m})
+	p.moveLeaf()
+	p.writes = append(p.writes, tx.InsertUsage{Row: entry.UsageRow{ID: g.UsageID, EntryID: g.ResponseID, Usage: m.Usage}})
+	p.run.LatestAssistant = g.ResponseID
+	return p.to(next)
+}
+
+// retryOr waits for another attempt, or fails with e when none is left.
+func (p *plan) retryOr(g GenPending, text string, m *message.Assistant, e OperationError) Phase {
+	policy := g.Context.RetryPolicy
+	if policy.MaxAttempts != nil && g.Attempt >= *policy.MaxAttempts {
+		return FailureDrain{e, FromResponse{g.ResponseID}}
+	}
+	wait := max(Backoff(policy, g.Attempt, g.ResponseID), retryAfter(m))
+	return Generating{GenRetryWait{g.Context, g.Attempt + 1, p.in.Now + wait, text}}
+}
+
+// retryAfter is the provider's own wish in ms; it can only lengthen a wait.
+func retryAfter(m *message.Assistant) int64 {
+	if m == nil || m.Diagnostics == nil {
+		return 0
+	}
+	v, _ := m.Diagnostics.Get("retry_after_ms")
+	n, _ := v.Int64()
+	return max(n, 0)
+}
+
+// Backoff returns the wait in ms after attempt n (from 1): doubling from the
+// base, capped, with jitter over the upper half. The jitter is drawn from the
+// failed attempt's entry id, so that a replay waits as long.
+func Backoff(policy RetryPolicy, n int64, failed id.EntryID) int64 {
+	e := min(max(n-1, 0), 20)
+	d := policy.MaxDelayMs
+	if base := max(policy.BaseDelayMs, 0); base <= d>>e {
+		d = base << e
+	}
+	d = max(d, 0)
+	half := d / 2
+	draw := n * 2654435761
+	for _, cp := range failed.String() {
+		draw = (draw*31 + int64(cp)) % 2147483647
+	}
+	return half + draw%(d-half+1)
+}
+
+func errorText(m *message.Assistant) string {
+	if m.ErrorMessage != nil && *m.ErrorMessage != "" {
+		return *m.ErrorMessage
+	}
+	return "the provider reported an error without a message"
+}
+
+// overflowPhrases mark an error that a shorter context would cure.
+var overflowPhrases = []string{
+	"context length exceeded", "context_length_exceeded", "context window exceeds", "exceeds the context window",
+	"maximum context length", "prompt is too long", "input is too long", "request_too_large",
+	"reduce the length of the messages", "too many tokens", "token limit exceeded",
+}
+
+// overflow recognises a conversation that no longer fits. A response cut off
+// below the limit it was given hit the window instead; that is only known where
+// the provider reported its tokens.
+func overflow(g GenPending, m *message.Assistant) bool {
+	if m.StopReason == message.Length && g.IntendedOutputLimit > 0 {
+		c, reported := m.Usage.Evidence.Tokens()
+		return reported && c == usage.Complete && m.Usage.Output < g.IntendedOutputLimit
+	}
+	if m.StopReason != message.Error {
+		return false
+	}
+	text := strings.ToLower(errorText(m))
+	if strings.Contains(text, "rate limit") || strings.Contains(text, "too many requests") || strings.Contains(text, "throttl") {
+		return false
+	}
+	for _, phrase := range overflowPhrases {
+		if strings.Contains(text, phrase) {
+			return true
+		}
+	}
+	return false
+}
+
+func validHandle(g GenPending, h *message.DeferredHandle) bool {
+	m := g.Context.Configuration.Model
+	return h != nil && h.ID != "" && h.Provider == m.Provider && h.ModelID == m.ModelID && h.API == g.RequestAPI
+}

@@ -1,0 +1,292 @@
+package machine
+
+import (
+	"fmt"
+
+	"github.com/loom-run/loom/core/corrupt"
+	"github.com/loom-run/loom/core/entry"
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/register"
+	"github.com/loom-run/loom/core/tx"
+)
+
+// NextAction decides the next step of an operation.
+func NextAction(op Operation, st State, in Inputs) Action {
+	if op.Intent.kind() != st.Work.kind() {
+		return Fault{mismatch(op, st)}
+	}
+	run, ok := st.Work.(*Run)
+	if !ok {
+		return fault("operation "+op.ID.String(), "a run", st.Work.kind()+", which this version cannot execute")
+	}
+	p := &plan{op: op, control: st.Control, run: *run, in: in, ids: in.IDs, leaf: in.Leaf}
+	// What is in flight settles before anything else, also under an abort.
+	switch phase := run.Phase.(type) {
+	case Generating:
+		if g, ok := phase.Generation.(GenPending); ok {
+			return p.response(g)
+		}
+	case RunningTools:
+		return p.tools(phase.Batch)
+	case Compacting, AwaitingDeferred:
+		return fault("operation "+op.ID.String(), "a phase that this version can execute", run.Phase.phase())
+	}
+	if p.cancelled() {
+		return p.reconcile()
+	}
+	switch phase := run.Phase.(type) {
+	case Starting:
+		return p.start()
+	case AtCheckpoint:
+		return p.checkpoint(phase.Checkpoint)
+	case Generating:
+		return p.generate(phase.Generation)
+	case FailureDrain:
+		return p.failureDrain(phase)
+	}
+	return fault("phase", "a known phase", fmt.Sprintf("%T", run.Phase))
+}
+
+func fault(subject, expected, seen string) Action {
+	return Fault{corrupt.New("machine.NextAction", subject, expected, seen)}
+}
+
+// plan is one pass: what was loaded, and the transaction being put together.
+type plan struct {
+	op      Operation
+	control Control
+	run     Run
+	in      Inputs
+	ids     id.Generator
+	leaf    id.EntryID
+	writes  []tx.Write
+	expect  []tx.Expectation // beside op.state
+}
+
+func (p *plan) cancelled() bool {
+	_, yes := p.control.(CancelRequested)
+	return yes
+}
+
+func (p *plan) mintEntry() id.EntryID {
+	var i id.EntryID
+	i, p.ids = p.ids.Entry()
+	return i
+}
+
+func (p *plan) mintUsage() id.UsageID {
+	var i id.UsageID
+	i, p.ids = p.ids.Usage()
+	return i
+}
+
+// add places an entry below the leaf and moves the plan's leaf to it.
+func (p *plan) add(i id.EntryID, body entry.Body) {
+	p.writes = append(p.writes, tx.InsertEntry{Entry: entry.Entry{ID: i, Parent: p.leaf, Body: body}})
+	p.leaf = i
+}
+
+// moveLeaf writes the leaf register if the plan moved it.
+func (p *plan) moveLeaf() {
+	if p.leaf != p.in.Leaf {
+		p.writes = append(p.writes, tx.Set(register.StrandLeaf, p.op.Strand, register.Leaf(p.leaf)))
+	}
+}
+
+// to completes the transaction with the next phase.
+func (p *plan) to(phase Phase) Transition {
+	next, t := p.commit(phase)
+	return Transition{next, t}
+}
+
+func (p *plan) dispatch(effect Effect, phase Phase) Dispatch {
+	next, t := p.commit(phase)
+	return Dispatch{effect, next, t}
+}
+
+func (p *plan) commit(phase Phase) (State, tx.Tx) {
+	p.run.Phase = phase
+	next := State{Control: p.control, Work: new(p.run)}
+	p.writes = append(p.writes, tx.Set(register.OpState, idText(p.op.ID), next.Value()))
+	return next, tx.Tx{Writes: p.writes, Expected: p.expectations()}
+}
+
+func (p *plan) expectations() []tx.Expectation {
+	return append([]tx.Expectation{tx.Expect(register.OpState, idText(p.op.ID), p.in.StateSeq)}, p.expect...)
+}
+
+// start leaves the accepted prompts behind: the newest entry asks for an answer.
+func (p *plan) start() Action {
+	if p.leaf.IsZero() {
+		return fault("strand.leaf", "an entry to answer", "an empty strand")
+	}
+	return p.to(AtCheckpoint{Checkpoint{Continuation: NeedAssistant{}, Trigger: p.leaf}})
+}
+
+// checkpoint follows a fixed order, each acting step a commit of its own: writes,
+// steering, generation, follow-ups, finish. (The threshold for compaction is
+// looked at between steering and generation by versions that compact.)
+func (p *plan) checkpoint(cp Checkpoint) Action {
+	if !cp.SkipInboxOnce {
+		if w := p.run.Inbox.Writes; len(w) > 0 {
+			p.run.Inbox.Writes = nil
+			return p.placeThen(w, func(projects bool) Phase { return AtCheckpoint{p.after(cp, projects)} })
+		}
+		if steer := p.take(&p.run.Inbox.Steer, p.run.Settings.SteeringMode); len(steer) > 0 {
+			return p.placeThen(steer, func(bool) Phase { return AtCheckpoint{p.after(cp, true)} })
+		}
+	}
+	switch k := cp.Continuation.(type) {
+	case NeedAssistant:
+		return p.beginStep(cp, k)
+	case MayFinish:
+		if follow := p.take(&p.run.Inbox.FollowUp, p.run.Settings.FollowUpMode); len(follow) > 0 {
+			return p.placeThen(follow, func(bool) Phase { return AtCheckpoint{p.after(cp, true)} })
+		}
+		return p.complete(k)
+	}
+	return fault("checkpoint", "a known continuation", fmt.Sprintf("%T", cp.Continuation))
+}
+
+// after is the checkpoint once input was placed: if any of it is for the model,
+// it asks for an answer.
+func (p *plan) after(cp Checkpoint, projects bool) Checkpoint {
+	if projects {
+		cp.Continuation, cp.Trigger, cp.SkipInboxOnce = NeedAssistant{}, p.leaf, true
+	}
+	return cp
+}
+
+// take removes from a queue what one checkpoint consumes.
+func (p *plan) take(queue *[]id.EntryID, mode DrainMode) []id.EntryID {
+	n := len(*queue)
+	if mode == DrainOneAtATime && n > 1 {
+		n = 1
+	}
+	taken := (*queue)[:n]
+	*queue = (*queue)[n:]
+	return taken
+}
+
+// placeThen turns pending entries into entries below the leaf.
+func (p *plan) placeThen(ids []id.EntryID, next func(projects bool) Phase) Action {
+	projects := false
+	for _, i := range ids {
+		pending, ok := p.in.Pending[i]
+		if !ok {
+			return fault("pending.entry/"+i.String(), "the queued entry", "nothing")
+		}
+		p.add(i, pending.Body)
+		p.writes = append(p.writes, tx.Delete(register.PendingEntry, i.String()))
+		projects = projects || p.projects(pending)
+	}
+	p.moveLeaf()
+	return p.to(next(projects))
+}
+
+func (p *plan) projects(e PendingEntry) bool {
+	if c, ok := e.Body.(entry.Custom); ok {
+		return p.in.ProjectedCustom[c.Type]
+	}
+	return true
+}
+
+// CodeMaxTurns is the error code of a run that used up its turns.
+const CodeMaxTurns = "max_turns"
+
+// beginStep captures what the step and its retries use.
+func (p *plan) beginStep(cp Checkpoint, need NeedAssistant) Action {
+	if limit := p.run.Settings.MaxTurns; limit != nil {
+		if p.run.Turns >= *limit {
+			return p.to(FailureDrain{
+				Error: OperationError{Code: CodeMaxTurns, Message: fmt.Sprintf(
+					"the run used its %d turns before the model was done; everything up to here is kept", *limit)},
+				Provenance: FromConfiguration{},
+			})
+		}
+		p.run.Turns++
+	}
+	p.expect = append(p.expect, tx.Expect(register.StrandConfig, p.op.Strand, p.in.ConfigurationSeq))
+	return p.to(Generating{GenReady{NextAttempt: 1, Context: GenerationContext{
+		StepID: p.mintEntry().String(), Trigger: cp.Trigger, Configuration: p.in.Configuration,
+		StreamOptions: p.in.StreamOptions, RetryPolicy: p.in.RetryPolicy,
+		OverflowRecoveryUsed: need.OverflowRecoveryUsed,
+	}}})
+}
+
+// reconcile ends a cancelled run that has nothing in flight: deferred writes are
+// still placed, then the run finishes as aborted.
+func (p *plan) reconcile() Action {
+	if w := p.run.Inbox.Writes; len(w) > 0 {
+		p.run.Inbox.Writes = nil
+		phase := p.run.Phase
+		return p.placeThen(w, func(bool) Phase { return phase })
+	}
+	return p.finish(LastResult{Outcome: OutcomeAborted})
+}
+
+// failureDrain places what is queued; input for the model gives the run another
+// chance, otherwise it ends as failed.
+func (p *plan) failureDrain(f FailureDrain) Action {
+	next := func(projects bool) Phase {
+		if projects {
+			return AtCheckpoint{Checkpoint{Continuation: NeedAssistant{}, Trigger: p.leaf, SkipInboxOnce: true}}
+		}
+		return f
+	}
+	if w := p.run.Inbox.Writes; len(w) > 0 {
+		p.run.Inbox.Writes = nil
+		return p.placeThen(w, next)
+	}
+	if steer := p.take(&p.run.Inbox.Steer, p.run.Settings.SteeringMode); len(steer) > 0 {
+		return p.placeThen(steer, next)
+	}
+	if follow := p.take(&p.run.Inbox.FollowUp, p.run.Settings.FollowUpMode); len(follow) > 0 {
+		return p.placeThen(follow, next)
+	}
+	return p.finish(LastResult{Outcome: OutcomeFailed, Error: &f.Error, FinalAssistant: p.run.LatestAssistant})
+}
+
+func (p *plan) complete(k MayFinish) Action {
+	r := LastResult{Outcome: OutcomeCompleted, Completion: ByTerminatedTools}
+	if k.IncludeFinalAssistant {
+		r.Completion, r.FinalAssistant = ByAssistant, p.run.LatestAssistant
+	}
+	return p.finish(r)
+}
+
+// finish is the terminal transaction, the only clean-up there is: the result is
+// written, and every register that the operation owned is deleted.
+func (p *plan) finish(r LastResult) Action {
+	r.Kind, r.OperationID, r.LeafID = kindRun, p.op.ID, p.leaf
+	op := idText(p.op.ID)
+	p.writes = append(p.writes, tx.Delete(register.OpMeta, op), tx.Delete(register.OpState, op))
+	for _, k := range p.in.ToolArgsKeys {
+		p.writes = append(p.writes, tx.Delete(register.OpToolArgs, k))
+	}
+	for _, k := range p.in.PreparationKeys {
+		p.writes = append(p.writes, tx.Delete(register.OpPreparation, k))
+	}
+	for _, i := range p.owned() {
+		p.writes = append(p.writes, tx.Delete(register.PendingEntry, i.String()))
+	}
+	p.writes = append(p.writes,
+		tx.Set(register.StrandLastResult, p.op.Strand, r.Value()),
+		tx.Set(register.FactCustom, ResultKey(p.op.ID), r.Value()),
+		tx.Set(register.StrandState, p.op.Strand, StrandState{PendingNextRun: p.in.Strand.PendingNextRun}.Value()))
+	p.expect = append(p.expect, tx.Expect(register.StrandState, p.op.Strand, p.in.StrandSeq))
+	return Finish{r, tx.Tx{Writes: p.writes, Expected: p.expectations()}}
+}
+
+// owned lists the pending entries that end with the run.
+func (p *plan) owned() []id.EntryID {
+	var all []id.EntryID
+	all = append(all, p.run.Inbox.Steer...)
+	all = append(all, p.run.Inbox.FollowUp...)
+	all = append(all, p.run.Inbox.Writes...)
+	if c, ok := p.control.(CancelRequested); ok {
+		all = append(all, c.DrainedSteer...)
+		all = append(all, c.DrainedFollows...)
+	}
+	return all
+}

@@ -1,0 +1,332 @@
+package machine
+
+import (
+	"github.com/loom-run/loom/core/corrupt"
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/jsonv"
+)
+
+const stateBoundary = "machine.DecodeState"
+
+// DecodeState reads op.state.
+func DecodeState(v jsonv.Value) (State, error) {
+	r := jsonv.Read(v, stateBoundary)
+	s := State{Control: jsonv.One(r, "control", decodeControl)}
+	switch kind := r.Str("kind"); kind {
+	case kindRun:
+		s.Work = &Run{
+			Settings: jsonv.One(r, "settings", decodeSettings), Phase: jsonv.One(r, "phase", decodePhase),
+			Inbox: jsonv.One(r, "inbox", decodeInbox), LatestAssistant: nullableEntry(r, "latestAssistantEntryId"),
+			Turns: orZero(r.OptNum("turns")),
+		}
+	case kindCompaction:
+		s.Work = &Compaction{
+			CustomInstructions: r.OptStr("customInstructions"),
+			Structural:         jsonv.One(r, "structural", decodeStructural),
+		}
+	case kindNavigation:
+		n := jsonv.One(r, "navigation", decodeNavigation)
+		s.Work = &n
+	default:
+		r.Fail("kind", "run, compaction or navigation", jsonv.Str(kind))
+	}
+	return s, r.Err()
+}
+
+func orZero(n *int64) int64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+func decodeControl(v jsonv.Value) (Control, error) {
+	r := jsonv.Read(v, stateBoundary)
+	switch status := r.Str("status"); status {
+	case "running":
+		return Running{}, r.Err()
+	case "cancel_requested":
+		return CancelRequested{
+			RequestedAt: r.Num("requestedAt"), DrainedSteer: jsonv.Each(r, "drainedSteer", decodeEntryID),
+			DrainedFollows: jsonv.Each(r, "drainedFollowUp", decodeEntryID),
+		}, r.Err()
+	default:
+		r.Fail("status", "running or cancel_requested", jsonv.Str(status))
+	}
+	return nil, r.Err()
+}
+
+func decodeNavigation(v jsonv.Value) (Navigation, error) {
+	r := jsonv.Read(v, stateBoundary)
+	n := Navigation{TargetID: nullableEntry(r, "targetId"), Label: r.OptStr("label")}
+	if r.Flag("summarize") {
+		n.CustomInstructions = r.OptStr("customInstructions")
+		n.Structural = new(jsonv.One(r, "structural", decodeStructural))
+	}
+	return n, r.Err()
+}
+
+func decodeSettings(v jsonv.Value) (Settings, error) {
+	r := jsonv.Read(v, stateBoundary)
+	s := Settings{
+		Compaction:   jsonv.One(r, "compaction", decodeCompactionSettings),
+		SteeringMode: DrainMode(r.Str("steeringMode")), FollowUpMode: DrainMode(r.Str("followUpMode")),
+		ToolExecution: ToolExecution(r.Str("toolExecution")), MaxTurns: r.OptNum("maxTurns"),
+	}
+	for _, m := range []DrainMode{s.SteeringMode, s.FollowUpMode} {
+		if m != DrainAll && m != DrainOneAtATime {
+			r.Fail("steeringMode", "all or one-at-a-time", jsonv.Str(string(m)))
+		}
+	}
+	if s.ToolExecution != Sequential && s.ToolExecution != Parallel {
+		r.Fail("toolExecution", "sequential or parallel", jsonv.Str(string(s.ToolExecution)))
+	}
+	return s, r.Err()
+}
+
+func decodeCompactionSettings(v jsonv.Value) (CompactionSettings, error) {
+	r := jsonv.Read(v, stateBoundary)
+	return CompactionSettings{r.Flag("enabled"), r.Num("reserveTokens"), r.Num("keepRecentTokens")}, r.Err()
+}
+
+func decodeInbox(v jsonv.Value) (Inbox, error) {
+	r := jsonv.Read(v, stateBoundary)
+	return Inbox{
+		Steer: jsonv.Each(r, "steer", decodeEntryID), FollowUp: jsonv.Each(r, "followUp", decodeEntryID),
+		Writes: jsonv.Each(r, "writes", decodeEntryID),
+	}, r.Err()
+}
+
+func decodePhase(v jsonv.Value) (Phase, error) {
+	r := jsonv.Read(v, stateBoundary)
+	var p Phase
+	switch kind := r.Str("kind"); kind {
+	case Starting{}.phase():
+		p = Starting{}
+	case AtCheckpoint{}.phase():
+		p = AtCheckpoint{jsonv.One(r, "checkpoint", decodeCheckpoint)}
+	case Generating{}.phase():
+		p = Generating{jsonv.One(r, "generation", decodeGeneration)}
+	case RunningTools{}.phase():
+		p = RunningTools{jsonv.One(r, "batch", decodeBatch)}
+	case Compacting{}.phase():
+		p = Compacting{
+			Reason:      decodeReason(r, ReasonThreshold, ReasonOverflow),
+			Structural:  jsonv.One(r, "structural", decodeStructural),
+			ResumeAfter: jsonv.One(r, "resumeAfter", decodeCheckpoint),
+		}
+	case AwaitingDeferred{}.phase():
+		p = AwaitingDeferred{jsonv.One(r, "deferred", decodeDeferred)}
+	case FailureDrain{}.phase():
+		p = FailureDrain{jsonv.One(r, "error", decodeError), jsonv.One(r, "provenance", decodeProvenance)}
+	default:
+		r.Fail("kind", "a known phase", jsonv.Str(kind))
+	}
+	return p, r.Err()
+}
+
+func decodeReason(r *jsonv.Reader, allowed ...CompactionReason) CompactionReason {
+	word := CompactionReason(r.Str("reason"))
+	for _, a := range allowed {
+		if word == a {
+			return word
+		}
+	}
+	r.Fail("reason", "a known reason of a compaction", jsonv.Str(string(word)))
+	return ""
+}
+
+func decodeCheckpoint(v jsonv.Value) (Checkpoint, error) {
+	r := jsonv.Read(v, stateBoundary)
+	return Checkpoint{
+		Continuation: jsonv.One(r, "continuation", decodeContinuation),
+		Trigger:      jsonv.One(r, "triggerEntryId", decodeEntryID), ThresholdChecked: optionalEntry(r, "thresholdCheckedTriggerEntryId"),
+		SkipInboxOnce: r.Flag("skipInboxOnce"),
+	}, r.Err()
+}
+
+func decodeContinuation(v jsonv.Value) (Continuation, error) {
+	r := jsonv.Read(v, stateBoundary)
+	switch kind := r.Str("kind"); kind {
+	case "need_assistant":
+		return NeedAssistant{r.Flag("overflowRecoveryUsed")}, r.Err()
+	case "may_finish":
+		return MayFinish{r.Flag("includeFinalAssistant")}, r.Err()
+	default:
+		r.Fail("kind", "need_assistant or may_finish", jsonv.Str(kind))
+	}
+	return nil, r.Err()
+}
+
+func decodeGeneration(v jsonv.Value) (Generation, error) {
+	r := jsonv.Read(v, stateBoundary)
+	ctx := jsonv.One(r, "context", decodeGenerationContext)
+	switch status := r.Str("status"); status {
+	case "ready":
+		return GenReady{ctx, r.Num("nextAttempt")}, r.Err()
+	case "effect_pending":
+		return GenPending{
+			Context: ctx, Attempt: r.Num("attempt"), ResponseID: jsonv.One(r, "responseEntryId", decodeEntryID),
+			UsageID: jsonv.One(r, "usageId", decodeUsageID), IntendedOutputLimit: r.Num("intendedOutputLimit"),
+			ContextWindow: r.Num("contextWindow"), RequestAPI: r.Str("requestApi"),
+		}, r.Err()
+	case "retry_wait":
+		return GenRetryWait{ctx, r.Num("nextAttempt"), r.Num("notBefore"), r.Str("errorMessage")}, r.Err()
+	default:
+		r.Fail("status", "a known status of a generation", jsonv.Str(status))
+	}
+	return nil, r.Err()
+}
+
+func decodeGenerationContext(v jsonv.Value) (GenerationContext, error) {
+	r := jsonv.Read(v, stateBoundary)
+	return GenerationContext{
+		StepID: r.Str("stepId"), Trigger: jsonv.One(r, "triggerEntryId", decodeEntryID),
+		Configuration: jsonv.One(r, "configuration", DecodeConfiguration), StreamOptions: r.Value("streamOptions"),
+		RetryPolicy: jsonv.One(r, "retryPolicy", decodeRetryPolicy), OverflowRecoveryUsed: r.Flag("overflowRecoveryUsed"),
+	}, r.Err()
+}
+
+// defaultMaxDelayMs stands for rows written before the cap was stored.
+const defaultMaxDelayMs = 1_073_741_824
+
+func decodeRetryPolicy(v jsonv.Value) (RetryPolicy, error) {
+	r := jsonv.Read(v, stateBoundary)
+	p := RetryPolicy{BaseDelayMs: r.Num("baseDelayMs"), MaxDelayMs: defaultMaxDelayMs}
+	if n := r.OptNum("maxDelayMs"); n != nil {
+		p.MaxDelayMs = *n
+	}
+	if word, ok := r.Value("maxAttempts").Text(); ok {
+		if word != "unbounded" {
+			r.Fail("maxAttempts", "an integer or unbounded", jsonv.Str(word))
+		}
+	} else {
+		p.MaxAttempts = new(r.Num("maxAttempts"))
+	}
+	return p, r.Err()
+}
+
+func decodeBatch(v jsonv.Value) (Batch, error) {
+	r := jsonv.Read(v, stateBoundary)
+	return Batch{
+		AssistantID:   jsonv.One(r, "assistantEntryId", decodeEntryID),
+		Configuration: jsonv.One(r, "configuration", DecodeConfiguration),
+		TurnID:        r.Str("turnId"), Calls: jsonv.Each(r, "calls", decodeCall),
+	}, r.Err()
+}
+
+func decodeCall(v jsonv.Value) (Call, error) {
+	r := jsonv.Read(v, stateBoundary)
+	c := Call{SourceIndex: int(r.Num("sourceIndex")), ResultID: jsonv.One(r, "resultEntryId", decodeEntryID)}
+	switch status := r.Str("status"); status {
+	case Planned{}.status():
+		c.Status = Planned{}
+	case InFlight{}.status():
+		replay := Replay(r.Str("replay"))
+		if replay != ReplayNever && replay != ReplaySafe {
+			r.Fail("replay", "never or safe", jsonv.Str(string(replay)))
+		}
+		c.Status = InFlight{replay}
+	case OutcomeReady{}.status():
+		c.Status = OutcomeReady{r.Flag("terminate")}
+	case Completed{}.status():
+		c.Status = Completed{r.Flag("terminate")}
+	default:
+		r.Fail("status", "a known status of a call", jsonv.Str(status))
+	}
+	return c, r.Err()
+}
+
+func decodeDeferred(v jsonv.Value) (DeferredWait, error) {
+	r := jsonv.Read(v, stateBoundary)
+	d := DeferredWait{
+		StepID: r.Str("stepId"), SourceEntryID: jsonv.One(r, "sourceEntryId", decodeEntryID), Poll: r.Num("poll"),
+		Configuration: jsonv.One(r, "configuration", DecodeConfiguration), StreamOptions: r.Value("streamOptions"),
+	}
+	switch status := r.Str("status"); status {
+	case "suspended":
+	case "effect_pending":
+		d.ResponseID = jsonv.One(r, "responseEntryId", decodeEntryID)
+		d.UsageID = jsonv.One(r, "usageId", decodeUsageID)
+	default:
+		r.Fail("status", "suspended or effect_pending", jsonv.Str(status))
+	}
+	return d, r.Err()
+}
+
+func decodeStructural(v jsonv.Value) (Structural, error) {
+	r := jsonv.Read(v, stateBoundary)
+	s := Structural{TaskID: r.Str("taskId")}
+	switch status := r.Str("status"); status {
+	case "deciding":
+	case "generating":
+		s.Generation = jsonv.One(r, "generation", decodeSummaryGeneration)
+	default:
+		r.Fail("status", "deciding or generating", jsonv.Str(status))
+	}
+	return s, r.Err()
+}
+
+func decodeSummaryGeneration(v jsonv.Value) (SummaryGeneration, error) {
+	r := jsonv.Read(v, stateBoundary)
+	ctx := jsonv.One(r, "context", decodeSummaryContext)
+	switch status := r.Str("status"); status {
+	case "ready":
+		return SummaryReady{ctx, r.Num("nextAttempt")}, r.Err()
+	case "effect_pending":
+		return SummaryPending{
+			Context: ctx, Attempt: r.Num("attempt"), UsageIDs: jsonv.Each(r, "usageIds", decodeUsageID),
+			Request: jsonv.OptOne(r, "request", func(v jsonv.Value) (SummaryRequest, error) {
+				r := jsonv.Read(v, stateBoundary)
+				return SummaryRequest{r.Num("index"), jsonv.One(r, "usageId", decodeUsageID)}, r.Err()
+			}),
+		}, r.Err()
+	case "retry_wait":
+		return SummaryRetryWait{ctx, r.Num("nextAttempt"), r.Num("notBefore"), r.Str("errorMessage")}, r.Err()
+	default:
+		r.Fail("status", "a known status of a summary", jsonv.Str(status))
+	}
+	return nil, r.Err()
+}
+
+func decodeSummaryContext(v jsonv.Value) (SummaryContext, error) {
+	r := jsonv.Read(v, stateBoundary)
+	c := SummaryContext{
+		TaskID: r.Str("taskId"), ResultEntryID: jsonv.One(r, "resultEntryId", decodeEntryID), Kind: r.Str("kind"),
+		Configuration: jsonv.One(r, "configuration", DecodeConfiguration), StreamOptions: r.Value("streamOptions"),
+		RetryPolicy: jsonv.One(r, "retryPolicy", decodeRetryPolicy),
+		Reason:      decodeReason(r, ReasonManual, ReasonThreshold, ReasonOverflow),
+	}
+	if c.Kind != "compaction" && c.Kind != "branch_summary" {
+		r.Fail("kind", "compaction or branch_summary", jsonv.Str(c.Kind))
+	}
+	return c, r.Err()
+}
+
+func decodeError(v jsonv.Value) (OperationError, error) {
+	r := jsonv.Read(v, stateBoundary)
+	return OperationError{Code: r.Str("code"), Message: r.Str("message"), Details: r.Opaque("details")}, r.Err()
+}
+
+func decodeProvenance(v jsonv.Value) (Provenance, error) {
+	r := jsonv.Read(v, stateBoundary)
+	switch kind := r.Str("kind"); kind {
+	case "response":
+		return FromResponse{jsonv.One(r, "entryId", decodeEntryID)}, r.Err()
+	case "structural":
+		return FromStructural{r.Str("taskId")}, r.Err()
+	case "configuration":
+		return FromConfiguration{}, r.Err()
+	default:
+		r.Fail("kind", "a known provenance", jsonv.Str(kind))
+	}
+	return nil, r.Err()
+}
+
+// mismatch reports a state whose kind is not its operation's.
+func mismatch(op Operation, s State) *corrupt.Report {
+	return corrupt.New("machine.NextAction", "op.state of "+op.ID.String(), "the state of a "+op.Intent.kind(), s.Work.kind())
+}
+
+// idText is the text under which per-operation keys are stored.
+func idText(op id.OpID) string { return op.String() }
