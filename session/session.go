@@ -1,0 +1,291 @@
+// Package session is one open session, typed: who it is, what its strands stand
+// at, and what the model is shown.
+//
+// # Purpose
+//
+// Above the bytes of a store, below the engine: identity, boot seeding of
+// strands, decoded registers with the seq they were read at, and the projection
+// of a branch.
+//
+// # Key types
+//
+// [Session], [Cell], [Corrupt].
+//
+// # Relationships
+//
+// Imports core, machine (the payloads of registers and their codecs),
+// session/projection and storage.
+//
+// # Traffic
+//
+// Two commits outside the engine's writer, both at boot: [Session.EnsureID] and
+// [Session.EnsureStrand], guarded by the absence of what they write. Reads
+// registers through one accessor for each namespace.
+//
+// # Invariants
+//
+// A register that does not decode is [*Corrupt], never a partial value, and is
+// kept apart from a store that failed. Every typed read carries its seq: that is
+// the token for the caller's expectation.
+package session
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/loom-run/loom/core/corrupt"
+	"github.com/loom-run/loom/core/entry"
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/core/register"
+	"github.com/loom-run/loom/core/tx"
+	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/session/projection"
+	"github.com/loom-run/loom/storage"
+)
+
+// The reserved cells of fact.custom that hold a session's identity.
+const (
+	IDKey     = "session/id"
+	ParentKey = "session/parent"
+)
+
+// MainStrand is the strand that a person talks to.
+const MainStrand = "main"
+
+// Session is one open session. It is safe for concurrent use; exactly one writer
+// should commit.
+type Session struct {
+	store storage.Store
+}
+
+// New wraps an open store.
+func New(store storage.Store) *Session { return &Session{store} }
+
+// Store returns the handle for commits and scans.
+func (s *Session) Store() storage.Store { return s.store }
+
+// Close closes the store.
+func (s *Session) Close() error { return s.store.Close() }
+
+// Corrupt is a register that does not decode.
+type Corrupt struct{ Report *corrupt.Report }
+
+func (e *Corrupt) Error() string { return "the session is damaged: " + e.Report.Error() }
+func (e *Corrupt) Unwrap() error { return e.Report }
+
+// Cell is a decoded register and the seq it was read at.
+type Cell[T any] struct {
+	Seq   int64
+	Value T
+}
+
+// read decodes one register; ok is false when there is none.
+func read[T any](s *Session, ns register.Namespace, key string, decode func(jsonv.Value) (T, error)) (Cell[T], bool, error) {
+	raw, ok, err := s.store.Register(ns, key)
+	if err != nil || !ok {
+		return Cell[T]{}, false, err
+	}
+	v, err := decode(raw.Value)
+	if err != nil {
+		return Cell[T]{}, false, damaged(ns, key, err)
+	}
+	return Cell[T]{raw.Seq, v}, true, nil
+}
+
+func damaged(ns register.Namespace, key string, err error) error {
+	if r, ok := corrupt.As(err); ok {
+		return &Corrupt{r.In(string(ns) + "/" + key)}
+	}
+	return fmt.Errorf("reading %s/%s: %w", ns, key, err)
+}
+
+// StrandConfig reads strand.config.
+func (s *Session) StrandConfig(strand string) (Cell[machine.Configuration], bool, error) {
+	return read(s, register.StrandConfig, strand, machine.DecodeConfiguration)
+}
+
+// StrandState reads strand.state.
+func (s *Session) StrandState(strand string) (Cell[machine.StrandState], bool, error) {
+	return read(s, register.StrandState, strand, machine.DecodeStrandState)
+}
+
+// StrandLeaf reads strand.leaf: no cell, or a cell whose leaf may be absent.
+func (s *Session) StrandLeaf(strand string) (Cell[id.EntryID], bool, error) {
+	return read(s, register.StrandLeaf, strand, register.DecodeLeaf)
+}
+
+// LastResult reads strand.last_result.
+func (s *Session) LastResult(strand string) (Cell[machine.LastResult], bool, error) {
+	return read(s, register.StrandLastResult, strand, machine.DecodeLastResult)
+}
+
+// OperationResult reads the result of a finished operation.
+func (s *Session) OperationResult(op id.OpID) (Cell[machine.LastResult], bool, error) {
+	return read(s, register.FactCustom, machine.ResultKey(op), machine.DecodeLastResult)
+}
+
+// OpMeta reads op.meta.
+func (s *Session) OpMeta(op id.OpID) (Cell[machine.Operation], bool, error) {
+	return read(s, register.OpMeta, op.String(), machine.DecodeOperation)
+}
+
+// OpState reads op.state.
+func (s *Session) OpState(op id.OpID) (Cell[machine.State], bool, error) {
+	return read(s, register.OpState, op.String(), machine.DecodeState)
+}
+
+// ToolArguments reads the cleared arguments of a call.
+func (s *Session) ToolArguments(op id.OpID, step string, sourceIndex int) (jsonv.Value, bool, error) {
+	c, ok, err := s.store.Register(register.OpToolArgs, machine.ToolArgsKey(op, step, sourceIndex))
+	return c.Value, ok, err
+}
+
+// PendingEntries reads queued and staged entries by id; missing ones are absent.
+func (s *Session) PendingEntries(ids ...id.EntryID) (map[id.EntryID]machine.PendingEntry, error) {
+	out := make(map[id.EntryID]machine.PendingEntry, len(ids))
+	for _, i := range ids {
+		c, ok, err := read(s, register.PendingEntry, i.String(), machine.DecodePendingEntry)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out[i] = c.Value
+		}
+	}
+	return out, nil
+}
+
+// RegisterKeys lists the keys of a namespace that start with prefix.
+func (s *Session) RegisterKeys(ns register.Namespace, prefix string) ([]string, error) {
+	cells, err := s.store.Registers(ns, prefix)
+	if err != nil {
+		return nil, err
+	}
+	keys := make([]string, len(cells))
+	for i, c := range cells {
+		keys[i] = c.Key
+	}
+	return keys, nil
+}
+
+// Strands lists the strands that were seeded.
+func (s *Session) Strands() ([]string, error) { return s.RegisterKeys(register.StrandConfig, "") }
+
+// ID reads the session's identity.
+func (s *Session) ID() (id.SessionID, bool, error) { return s.identity(IDKey) }
+
+// ParentID reads the session that this one was forked from.
+func (s *Session) ParentID() (id.SessionID, bool, error) { return s.identity(ParentKey) }
+
+func (s *Session) identity(key string) (id.SessionID, bool, error) {
+	c, ok, err := read(s, register.FactCustom, key, func(v jsonv.Value) (id.SessionID, error) {
+		text, isText := v.Text()
+		if !isText {
+			return id.SessionID{}, corrupt.New("session.identity", "id", "the text of a session id", v.Kind().String())
+		}
+		return id.ParseSessionID(text)
+	})
+	return c.Value, ok, err
+}
+
+// catalog is the part of a store that shows a session's identity without a
+// decode of its registers. The registers are the truth; the row is repaired at
+// each opening, and a failure to write it is ignored.
+type catalog interface {
+	RecordIdentity(self, parent id.SessionID) error
+}
+
+// EnsureID returns the session's id, minting it if this is the first opening. A
+// concurrent opening that minted first wins.
+func (s *Session) EnsureID(ids id.Generator) (id.SessionID, id.Generator, error) {
+	self, ok, err := s.ID()
+	if err != nil {
+		return id.SessionID{}, ids, err
+	}
+	if !ok {
+		self, ids = ids.Session()
+		_, err := s.store.Commit(tx.Tx{
+			Writes:   []tx.Write{tx.Set(register.FactCustom, IDKey, jsonv.Str(self.String()))},
+			Expected: []tx.Expectation{tx.ExpectAbsent(register.FactCustom, IDKey)},
+		})
+		if _, lost := errors.AsType[*tx.StaleExpectation](err); lost {
+			if self, ok, err = s.ID(); err == nil && !ok {
+				err = &storage.BackendFault{Reason: "the session's id was written by another opening and is gone again"}
+			}
+		}
+		if err != nil {
+			return id.SessionID{}, ids, flatten(err)
+		}
+	}
+	if c, ok := s.store.(catalog); ok {
+		parent, _, err := s.ParentID()
+		if err != nil {
+			return id.SessionID{}, ids, err
+		}
+		_ = c.RecordIdentity(self, parent) // repaired at the next opening
+	}
+	return self, ids, nil
+}
+
+// EnsureStrand seeds a strand's registers unless it has a configuration.
+func (s *Session) EnsureStrand(name string, c machine.Configuration) error {
+	if _, ok, err := s.store.Register(register.StrandConfig, name); ok || err != nil {
+		return err
+	}
+	_, err := s.store.Commit(tx.Tx{
+		Writes: []tx.Write{
+			tx.Set(register.StrandConfig, name, c.Value()),
+			tx.Set(register.StrandLeaf, name, register.Leaf(id.EntryID{})),
+			tx.Set(register.StrandState, name, machine.StrandState{}.Value()),
+		},
+		Expected: []tx.Expectation{
+			tx.ExpectAbsent(register.StrandConfig, name),
+			tx.ExpectAbsent(register.StrandLeaf, name),
+			tx.ExpectAbsent(register.StrandState, name),
+		},
+	})
+	if _, seeded := errors.AsType[*tx.StaleExpectation](err); seeded {
+		return nil // somebody else did
+	}
+	return flatten(err)
+}
+
+// flatten maps a commit refusal to the errors of a read: this layer owns no
+// writer that could act on the difference.
+func flatten(err error) error {
+	switch e := err.(type) {
+	case *tx.Corruption:
+		return &Corrupt{e.Report}
+	case *tx.Faulted:
+		return &storage.BackendFault{Reason: e.Reason, Err: e}
+	case *tx.LeaseLost:
+		return &storage.BackendFault{Reason: e.Error(), Err: e}
+	}
+	return err
+}
+
+// Branch reads the path from a leaf, newest first, up to and including the
+// newest compaction. No leaf, no entries.
+func (s *Session) Branch(leaf id.EntryID) ([]entry.Entry, error) {
+	if leaf.IsZero() {
+		return nil, nil
+	}
+	return s.store.ScanBranch(storage.BranchQuery{
+		Start: leaf, Order: storage.NewestFirst, StopAtKind: entry.KindCompaction,
+	})
+}
+
+// Project returns the model's context at a leaf. Without a leaf it is empty and
+// the policy's transform is not asked.
+func (s *Session) Project(leaf id.EntryID, p projection.Policy) ([]message.Message, error) {
+	if leaf.IsZero() {
+		return nil, nil
+	}
+	branch, err := s.Branch(leaf)
+	if err != nil {
+		return nil, err
+	}
+	return projection.Project(branch, p), nil
+}
