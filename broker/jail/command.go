@@ -98,7 +98,7 @@ type StartError struct {
 
 // Error is one sentence.
 func (e *StartError) Error() string {
-	var what string
+	what := fmt.Sprintf("%q could not be started", e.Path)
 	switch e.Reason {
 	case NoDirectory:
 		what = fmt.Sprintf("the working directory %q does not exist any more", e.Dir)
@@ -112,8 +112,7 @@ func (e *StartError) Error() string {
 		what = "the command line holds a NUL byte"
 	case Ended:
 		what = "the call was ended before its command started"
-	default:
-		what = fmt.Sprintf("%q could not be started", e.Path)
+	case OtherReason:
 	}
 	if e.Err != nil && e.Reason != NoDirectory {
 		what += " (" + e.Err.Error() + ")"

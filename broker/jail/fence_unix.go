@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -47,12 +46,12 @@ func (f Fence) hold(ctx context.Context) (file *os.File, identity string, err er
 		return nil, "", fmt.Errorf("open the fence: %w", err)
 	}
 	if err := lock(ctx, file, unix.LOCK_SH); err != nil {
-		file.Close()
+		shut(file)
 		return nil, "", fmt.Errorf("hold the fence %s: %w", f.path, err)
 	}
 	identity, err = identityOf(file)
 	if err != nil {
-		file.Close()
+		shut(file)
 		return nil, "", fmt.Errorf("hold the fence %s: %w", f.path, err)
 	}
 	return file, identity, nil
@@ -71,7 +70,7 @@ func AwaitFence(ctx context.Context, path string) error {
 	if err != nil {
 		return fmt.Errorf("open the fence: %w", err)
 	}
-	defer file.Close() // and with it the exclusive lock
+	defer shut(file) // and with it the exclusive lock
 	if err := lock(ctx, file, unix.LOCK_EX); err != nil {
 		return fmt.Errorf("a command of an earlier run is still running (%s is held): %w", path, err)
 	}
@@ -136,5 +135,5 @@ func identityOf(file *os.File) (string, error) {
 	if statErr != nil {
 		return "", statErr
 	}
-	return strconv.FormatUint(uint64(st.Dev), 16) + "-" + strconv.FormatUint(uint64(st.Ino), 16), nil
+	return fmt.Sprintf("%x-%x", st.Dev, st.Ino), nil
 }

@@ -112,17 +112,17 @@ type exited struct {
 	swept, left  int
 }
 
-func (started) isReport() {}
-func (failed) isReport()  {}
-func (exited) isReport()  {}
+func (*started) isReport() {}
+func (*failed) isReport()  {}
+func (*exited) isReport()  {}
 
 func reportFrame(r report) []byte {
 	switch r := r.(type) {
-	case started:
+	case *started:
 		return appendFrame(nil, "started")
-	case failed:
+	case *failed:
 		return appendFrame(nil, "failed", string(r.reason), r.text)
-	case exited:
+	case *exited:
 		return appendFrame(nil, "exited", strconv.Itoa(r.code), strconv.Itoa(r.signal),
 			strconv.FormatBool(r.interrupted), strconv.Itoa(r.swept), strconv.Itoa(r.left))
 	}
@@ -132,9 +132,9 @@ func reportFrame(r report) []byte {
 func decodeReport(fields []string) (report, error) {
 	switch {
 	case len(fields) == 1 && fields[0] == "started":
-		return started{}, nil
+		return &started{}, nil
 	case len(fields) == 3 && fields[0] == "failed":
-		return failed{reason: Reason(fields[1]), text: fields[2]}, nil
+		return &failed{reason: Reason(fields[1]), text: fields[2]}, nil
 	case len(fields) == 6 && fields[0] == "exited":
 		var nums [4]int
 		for i, at := range [4]int{1, 2, 4, 5} {
@@ -148,7 +148,7 @@ func decodeReport(fields []string) (report, error) {
 		if err != nil {
 			return nil, errFrame
 		}
-		return exited{code: nums[0], signal: nums[1], interrupted: interrupted, swept: nums[2], left: nums[3]}, nil
+		return &exited{code: nums[0], signal: nums[1], interrupted: interrupted, swept: nums[2], left: nums[3]}, nil
 	}
 	return nil, errFrame
 }

@@ -2,7 +2,9 @@ package jail
 
 import (
 	"bytes"
+	"errors"
 	"io"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
@@ -32,12 +34,12 @@ func TestOrdersAndReportsReadBackAsWritten(t *testing.T) {
 			t.Fatal(d)
 		}
 	})
-	for _, want := range []report{started{}, failed{NoDirectory, "text\x00\xff"}, exited{code: 3}, exited{signal: 9, interrupted: true, swept: 4, left: 1}} {
+	for _, want := range []report{&started{}, &failed{NoDirectory, "text\x00\xff"}, &exited{code: 3}, &exited{signal: 9, interrupted: true, swept: 4, left: 1}} {
 		fields, err := readFrame(bytes.NewReader(reportFrame(want)))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := decodeReport(fields); err != nil || got != want {
+		if got, err := decodeReport(fields); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("wrote %#v, read %#v, %v", want, got, err)
 		}
 	}
@@ -47,7 +49,7 @@ func TestACutFrameIsNeverAWholeOne(t *testing.T) {
 	whole := appendFrame(nil, "started")
 	for n := range whole {
 		_, err := readFrame(bytes.NewReader(whole[:n]))
-		if err == nil || n == 0 && err != io.EOF {
+		if err == nil || n == 0 && !errors.Is(err, io.EOF) {
 			t.Errorf("%d of %d bytes: %v", n, len(whole), err)
 		}
 	}
@@ -55,7 +57,7 @@ func TestACutFrameIsNeverAWholeOne(t *testing.T) {
 
 func FuzzFrame(f *testing.F) {
 	f.Add(appendFrame(nil, "started"))
-	f.Add(reportFrame(exited{code: 1}))
+	f.Add(reportFrame(&exited{code: 1}))
 	f.Add(order{path: "/bin/sh", dir: "/", args: []string{"sh"}, env: []string{"A=b"}}.frame())
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, in []byte) {
@@ -73,7 +75,7 @@ func FuzzFrame(f *testing.F) {
 			}
 		}
 		if r, err := decodeReport(fields); err == nil {
-			if back, err := decodeReport(mustRead(t, reportFrame(r))); err != nil || back != r {
+			if back, err := decodeReport(mustRead(t, reportFrame(r))); err != nil || !reflect.DeepEqual(back, r) {
 				t.Errorf("report %+v reads back as %+v, %v", r, back, err)
 			}
 		}

@@ -424,7 +424,7 @@ func TestTheObserverSeesTheLiveEnd(t *testing.T) {
 	exit, err := Run(patient(t), shell(dir, `echo out; echo err >&2; cat go-on`), func(p Progress) {
 		seen = append(seen, p)
 		if p.Stdout.Text == "out\n" && p.Stderr.Text == "err\n" && len(seen) < 3 {
-			go os.WriteFile(goOn, nil, 0)
+			go func() { _ = os.WriteFile(goOn, nil, 0) }()
 		}
 	})
 	if err != nil || exit.Code != 0 {

@@ -61,11 +61,11 @@ func start(ctx context.Context, c Command) (r *execution, err error) {
 	var theirs, ours []*os.File
 	defer func() {
 		for _, f := range theirs {
-			f.Close()
+			shut(f)
 		}
 		if err != nil {
 			for _, f := range ours {
-				f.Close()
+				shut(f)
 			}
 		}
 	}()
@@ -147,7 +147,7 @@ func startSupervisor(files []*os.File) (*os.Process, error) {
 
 // listen passes reports on until the supervisor closes its end.
 func (r *execution) listen(pipe *os.File) {
-	defer pipe.Close()
+	defer shut(pipe)
 	defer close(r.reports)
 	for {
 		fields, err := readFrame(pipe)
@@ -182,19 +182,19 @@ func (r *execution) follow(ctx context.Context, observe func(Progress)) (Exit, e
 	exit := Exit{}
 	lost := false
 	switch rep := last.(type) {
-	case exited:
+	case *exited:
 		exit.Code, exit.Signal, exit.Swept, exit.Left = rep.code, signalName(rep.signal), rep.swept, rep.left
 		if rep.signal != 0 {
 			exit.Code = 128 + rep.signal
 		}
 		exit.TimedOut = rep.interrupted && why == timedOut
 		exit.Cancelled = rep.interrupted && why == cancelled
-	case failed:
-	default:
+	case *failed:
+	case *started, nil:
 		lost = true
 		_ = r.supervisor.Kill()
 	}
-	r.control.Close()
+	shut(r.control)
 
 	deadline := time.Now().Add(drainGrace)
 	_ = r.stdout.pipe.SetReadDeadline(deadline)
@@ -209,7 +209,7 @@ func (r *execution) follow(ctx context.Context, observe func(Progress)) (Exit, e
 	exit.Stdout, exit.Stderr = r.stdout.kept.finish(), r.stderr.kept.finish()
 	r.bury(lost || exit.Left > 0)
 
-	if f, ok := last.(failed); ok {
+	if f, ok := last.(*failed); ok {
 		return Exit{}, &StartError{Reason: f.reason, Path: r.command.Path, Dir: r.command.Dir, Err: errors.New(f.text)}
 	}
 	if lost {
@@ -236,7 +236,7 @@ func (r *execution) await(ctx context.Context) (last report, why cause) {
 	for {
 		select {
 		case rep, ok := <-r.reports:
-			if _, first := rep.(started); first {
+			if _, first := rep.(*started); first {
 				continue
 			}
 			if !ok {

@@ -65,7 +65,7 @@ func (s stream) drain(buf []byte) {
 
 // finish closes the pipe and reports whether somebody still held its other end.
 func (s stream) finish() (held bool) {
-	defer s.pipe.Close()
+	defer shut(s.pipe)
 	_ = s.pipe.SetReadDeadline(time.Time{})
 	conn, err := s.pipe.SyscallConn()
 	if err != nil {
@@ -103,9 +103,13 @@ func newPipe(name string, keepReader bool) (pipePair, error) {
 		ours = fds[0]
 	}
 	if err := unix.SetNonblock(ours, true); err != nil {
-		unix.Close(fds[0])
-		unix.Close(fds[1])
+		_ = unix.Close(fds[0])
+		_ = unix.Close(fds[1])
 		return pipePair{}, fmt.Errorf("make the %s pipe: %w", name, err)
 	}
 	return pipePair{r: os.NewFile(uintptr(fds[0]), name), w: os.NewFile(uintptr(fds[1]), name)}, nil
 }
+
+// shut closes what was only read, or whose reader is gone or about to be:
+// nothing is lost by a failure.
+func shut(f *os.File) { _ = f.Close() }

@@ -78,7 +78,7 @@ func supervise() {
 	// Only the command may hold the output open.
 	_ = unix.Close(stdoutFD)
 	_ = unix.Close(stderrFD)
-	_, _ = answers.Write(reportFrame(started{}))
+	_, _ = answers.Write(reportFrame(&started{}))
 	s := supervision{grace: o.grace, tree: tree, answers: answers, sweptOnce: map[process]struct{}{}}
 	s.loop(control)
 	os.Exit(0)
@@ -110,8 +110,8 @@ func (o order) start() (*processTree, error) {
 
 // refusal finds out which of the things that exec needs was missing; the error
 // number alone does not tell a directory from a program.
-func refusal(o order, err error) failed {
-	f := failed{reason: OtherReason, text: err.Error()}
+func refusal(o order, err error) *failed {
+	f := &failed{reason: OtherReason, text: err.Error()}
 	info, statErr := os.Stat(o.dir)
 	switch {
 	case errors.Is(statErr, os.ErrNotExist), statErr == nil && !info.IsDir():
@@ -208,8 +208,8 @@ func (s *supervision) do(d deed) {
 	}
 }
 
-func (s *supervision) exited() exited {
-	e := exited{interrupted: s.ladder.interrupted, swept: len(s.sweptOnce)}
+func (s *supervision) exited() *exited {
+	e := &exited{interrupted: s.ladder.interrupted, swept: len(s.sweptOnce)}
 	if s.ladder.phase != over {
 		e.left = max(1, len(s.tree.living()))
 		e.swept = max(0, e.swept-e.left)

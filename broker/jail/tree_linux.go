@@ -66,7 +66,7 @@ func (p process) signal(sig unix.Signal) {
 		}
 		return
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	if p.same() {
 		if err := unix.PidfdSendSignal(fd, sig, nil, 0); err == unix.ENOSYS {
 			_ = unix.Kill(p.pid, sig)
@@ -107,7 +107,7 @@ func processNumbers() ([]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer dir.Close()
+	defer shut(dir)
 	names, err := dir.Readdirnames(-1)
 	if err != nil {
 		return nil, err
