@@ -203,5 +203,5 @@ func TestDependenciesCanFail(t *testing.T) {
 	wantFaults(t, check(strings.Replace(doc, "## Tools", "## Toys", 1), versions, sampleTree(), "v2.0.0"), `table "Toys"`)
 	undescribed := strings.Replace(strings.Replace(doc, "`j.org", "j.org", 1), "`r.org", "r.org", 1)
 	wantFaults(t, check(undescribed, versions, sampleTree(), "v2.0.0"),
-		"j.org/json is imported by core/entry", "r.org/rapid is imported by tests of core/entry")
+		"j.org/json is imported by core/entry", "r.org/rapid is imported by storage/kit", "r.org/rapid is imported by tests of core/entry")
 }
