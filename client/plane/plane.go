@@ -174,3 +174,6 @@ func (c Chrome) Event() Event { return c.event }
 func (c Chrome) Valid() bool { return c.proof.Valid() && c.event != nil }
 
 func (Chrome) output() {}
+
+// With returns a chrome output of the same lane with another event.
+func (c Chrome) With(e Event) Chrome { return Show(c.proof, e) }

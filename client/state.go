@@ -1,0 +1,158 @@
+package client
+
+import (
+	"github.com/loom-run/loom/client/plane"
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/wire"
+)
+
+// State is what the runtime knows of one watched lane. It is not safe for
+// concurrent use.
+type State struct {
+	watch   plane.Watch
+	surface Surface
+
+	cursor wire.Cursor // of the newest replay frame seen
+	drops  Drops
+	last   []Drop // of the current step
+
+	live     liveText
+	withheld Ledger
+
+	operation id.OpID // of the run that is on, when a frame told it
+	level     wire.RunStart
+	turns     int
+	tally     plane.Tally // of the turns seen
+	lacking   bool        // an accounting frame was unreadable: totals are lower bounds
+	ending    plane.Ending
+}
+
+// New starts with nothing seen.
+func New(w plane.Watch, s Surface) *State {
+	return &State{watch: w, surface: s, operation: w.Operation, tally: plane.NoTally()}
+}
+
+// Ending returns how the newest run ended; nil while none has.
+func (s *State) Ending() plane.Ending { return s.ending }
+
+// Cursor returns the position of the newest replay frame.
+func (s *State) Cursor() wire.Cursor { return s.cursor }
+
+// Drops returns how many frames gave no output.
+func (s *State) Drops() Drops { return s.drops }
+
+// LastDrops returns the frames that the latest Step dropped: none or one.
+func (s *State) LastDrops() []Drop { return s.last }
+
+// Withheld reports whether that text is one that an [Appends] surface could not
+// show.
+func (s *State) Withheld(text string) bool { return s.withheld.Holds(text) }
+
+// step collects the outputs of one frame.
+type step struct {
+	*State
+	proof plane.Proof
+	frame wire.Frame
+	out   []plane.Output
+	kept  int
+}
+
+// show puts out an event.
+func (st *step) show(e plane.Event) { st.out = append(st.out, plane.Show(st.proof, e)) }
+
+// keep puts out a message.
+func (st *step) keep(m plane.Message) {
+	st.out = append(st.out, plane.Keep(st.proof, st.frame, st.kept, m))
+	st.kept++
+}
+
+func (st *step) drop(w DropWord, detail string) {
+	st.drops.count(w)
+	st.last = append(st.last, Drop{Why: w, Kind: st.frame.Kind(), FrameID: st.frame.ID, Detail: detail})
+}
+
+// Step takes one frame and returns what it means, in order. The outputs are the
+// caller's.
+func (s *State) Step(f wire.Frame) []plane.Output {
+	s.last = s.last[:0]
+	st := step{State: s, frame: f}
+	var ours bool
+	st.proof, ours = s.watch.Prove(f)
+	switch {
+	case !ours:
+		st.drop(ForeignLane, "")
+		return nil
+	case f.Delivery == wire.Replay && f.Cursor.Compare(s.cursor) <= 0:
+		st.drop(Repeated, "")
+		return nil
+	case f.Delivery == wire.Replay:
+		s.cursor = f.Cursor
+	}
+	switch b := f.Body.(type) {
+	case wire.Unknown:
+		st.drop(NoArm, "")
+	case wire.Broken:
+		st.drop(ContractViolation, b.Report.Error())
+		st.broken(b)
+	default:
+		arm, ok := arms[f.Kind()]
+		if !ok {
+			st.drop(NoArm, "")
+			break
+		}
+		arm(&st)
+	}
+	return st.out
+}
+
+// broken is what a dropped frame leaves behind: a turn that cannot be counted
+// makes the totals lower bounds, and an end that cannot be read is an end.
+func (st *step) broken(b wire.Broken) {
+	switch b.Of {
+	case wire.KindTurnEnd:
+		st.lacking = true
+		st.turns++
+	case wire.KindRunEnd:
+		st.lacking = true
+		st.close(plane.Lost{Why: plane.ContractBroke, Err: b.Report})
+	}
+}
+
+// Lose ends a run whose end will not be seen. It gives no output when the run
+// has ended.
+func (s *State) Lose(why plane.LostWord, err error) []plane.Output {
+	if s.ending != nil {
+		return nil
+	}
+	st := step{State: s}
+	var ok bool
+	if st.proof, ok = s.watch.Self(); !ok {
+		s.ending = plane.Lost{Why: why, Err: err}
+		return nil
+	}
+	s.lacking = true
+	st.close(plane.Lost{Why: why, Err: err})
+	return st.out
+}
+
+// close puts out the end of a run.
+func (st *step) close(e plane.Ending) {
+	st.abandon()
+	st.ending = e
+	st.show(plane.RunClosed{Ending: e, Turns: st.turns, Total: st.total(st.tally)})
+}
+
+// total makes a tally honest about what could not be read.
+func (s *State) total(t plane.Tally) plane.Tally {
+	if s.lacking {
+		return t.Floor()
+	}
+	return t
+}
+
+// open starts the accounting of a run, once.
+func (s *State) open(op id.OpID) {
+	s.operation = op
+	s.level = wire.RunStart{}
+	s.turns, s.tally, s.lacking, s.ending = 0, plane.NoTally(), false, nil
+}
