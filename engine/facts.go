@@ -1,0 +1,93 @@
+package engine
+
+import (
+	"github.com/loom-run/loom/core/id"
+)
+
+// Fact is something that happened, told to [Config.Observe] in order.
+type Fact interface{ fact() }
+
+// RunStarted: an operation was accepted, or an interrupted one goes on.
+type RunStarted struct {
+	Strand  string
+	Op      id.OpID
+	Resumed bool
+}
+
+// TextDelta is a piece of the response that is being received. Display only.
+type TextDelta struct {
+	Strand   string
+	Op       id.OpID
+	Response id.EntryID // the id that the committed entry will have
+	Block    int        // index into the content
+	Text     string
+}
+
+// ThinkingDelta is a piece of reasoning. Display only.
+type ThinkingDelta struct {
+	Strand   string
+	Op       id.OpID
+	Response id.EntryID
+	Block    int
+	Text     string
+}
+
+// ToolCallDelta is a piece of a tool call. Display only: the call is not complete.
+type ToolCallDelta struct {
+	Strand       string
+	Op           id.OpID
+	Response     id.EntryID
+	Block        int
+	CallID, Name string
+	Fragment     string
+}
+
+// ToolOutput is the whole current window of a running call's output.
+type ToolOutput struct {
+	Strand      string
+	Op          id.OpID
+	Step        string
+	SourceIndex int
+	CallID      string
+	Stream      string // stdout or stderr
+	Tail        string // the newest bytes, at most a few KiB, valid UTF-8
+	TotalBytes  int64
+}
+
+// RetryScheduled: an attempt failed and another will follow.
+type RetryScheduled struct {
+	Strand      string
+	Op          id.OpID
+	NextAttempt int64
+	Until       int64 // Unix ms
+	Message     string
+}
+
+// Committed: rows or registers changed; read from the store what is new.
+type Committed struct {
+	FirstSeq, LastSeq int64
+	Timestamp         int64
+}
+
+// RunFinished: the operation's result is in the store.
+type RunFinished struct {
+	Strand string
+	Op     id.OpID
+}
+
+// StrandStopped: the strand cannot go on in this process. What is committed stays.
+type StrandStopped struct {
+	Strand string
+	Op     id.OpID // absent when no operation was open
+	Err    error
+}
+
+func (RunStarted) fact()     {}
+func (TextDelta) fact()      {}
+func (ThinkingDelta) fact()  {}
+func (ToolCallDelta) fact()  {}
+func (ToolOutput) fact()     {}
+func (RetryScheduled) fact() {}
+func (Committed) fact()      {}
+func (RunFinished) fact()    {}
+func (StrandStopped) fact()  {}

@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"context"
+	"time"
+
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/provider"
+	"github.com/loom-run/loom/session"
+	"github.com/loom-run/loom/session/projection"
+)
+
+// Config is what an engine works with. Ports that may be nil say so.
+type Config struct {
+	Session *session.Session
+	Models  Models
+	Tools   Toolbox // nil: no tools are offered and every call is refused
+	System  string  // the system prompt
+
+	Clock   func() int64  // Unix ms
+	Entropy func() uint64 // seeds of id generators; must not repeat in a session's life
+	After   func(time.Duration) <-chan time.Time
+
+	Policy   projection.Policy
+	Settings machine.Settings // of runs; MaxTurns comes with each prompt
+	Retry    machine.RetryPolicy
+
+	Observe func(Fact) // nil: nobody watches. Called in order; must not block
+}
+
+// Models finds who answers for a durable model identity.
+type Models interface {
+	// Resolve returns an error for people when the model cannot be used now.
+	Resolve(machine.ModelRef) (provider.Model, provider.Provider, error)
+}
+
+// Call is one tool call with its durable coordinates; they come from the driver,
+// never from arguments.
+type Call struct {
+	Strand      string
+	Op          id.OpID
+	Step        string
+	SourceIndex int
+	Call        message.ToolCall
+	Arguments   jsonv.Value
+}
+
+// Output is a window of what a running call prints.
+type Output struct {
+	Stream     string
+	Tail       string
+	TotalBytes int64
+}
+
+// Toolbox offers, clears and runs tools.
+type Toolbox interface {
+	// Offer describes the tools of that name that exist, sorted by name.
+	Offer(names []string) []provider.Tool
+	// Clear asks whether the call may run. A refusal is a result for the model.
+	Clear(Call) (Clearance, *message.ToolResult)
+	// Abort ends what still runs for an operation.
+	Abort(id.OpID)
+}
+
+// Clearance is the permission to run one call once.
+type Clearance interface {
+	Replay() machine.Replay
+	// Exclusive calls of a batch run alone, in source order.
+	Exclusive() bool
+	// Run executes the call. It returns when nothing of it runs any more; failures
+	// are results.
+	Run(ctx context.Context, progress func(Output)) (result *message.ToolResult, terminate bool)
+}
