@@ -131,6 +131,9 @@ func (p *Parser) Feed(chunk []byte, dst []Event) ([]Event, error) {
 	return dst, p.err
 }
 
+// Consumed is the number of bytes taken so far.
+func (p *Parser) Consumed() int { return p.consumed }
+
 // lineEnd is the index of the first CR or LF, or -1.
 func lineEnd(b []byte) int {
 	lf := bytes.IndexByte(b, '\n')

@@ -1,0 +1,99 @@
+package provider
+
+import (
+	"context"
+
+	"github.com/loom-run/loom/core/message"
+)
+
+// Class says what kind of failure ended an attempt.
+type Class string
+
+// The closed set of classes.
+const (
+	// Transport: the provider was not reached, or the connection broke before it answered.
+	Transport Class = "transport"
+	// Disconnect: the answer ended before the provider said that it was complete.
+	Disconnect Class = "disconnect"
+	// RateLimit: too many requests for now.
+	RateLimit Class = "rate_limit"
+	// Overloaded: the provider has no capacity for now.
+	Overloaded Class = "overloaded"
+	// Server: the provider failed on its own side.
+	Server Class = "server"
+	// Deadline: a time limit of the attempt passed; Detail names it.
+	Deadline Class = "deadline"
+
+	// Overflow: the request does not fit the model's context window.
+	Overflow Class = "overflow"
+	// Quota: the account has no credit left, so waiting does not help.
+	Quota Class = "quota"
+	// Auth: the key was refused.
+	Auth Class = "auth"
+	// NotFound: no such model, or no such path at the base URL.
+	NotFound Class = "not_found"
+	// InvalidRequest: the provider refused the request as it stands.
+	InvalidRequest Class = "invalid_request"
+	// Refused: the provider withheld the answer by its content rules.
+	Refused Class = "refused"
+	// MalformedStream: the provider's bytes are not what its dialect promises, or pass a bound.
+	MalformedStream Class = "malformed_stream"
+	// UnmappedStopReason: the provider ended the answer for a reason that this dialect does not know; Detail holds it.
+	UnmappedStopReason Class = "unmapped_stop_reason"
+	// MissingKey: the key was not configured, so nothing was sent.
+	MissingKey Class = "missing_key"
+	// Cancelled: the caller ended the attempt.
+	Cancelled Class = "cancelled"
+)
+
+// Retryable reports whether the same request may succeed later. It follows from the class alone: a new attempt is worth its cost when the
+// failure was about the moment and not about the request.
+func (c Class) Retryable() bool {
+	switch c {
+	case Transport, Disconnect, RateLimit, Overloaded, Server, Deadline:
+		return true
+	case Overflow, Quota, Auth, NotFound, InvalidRequest, Refused, MalformedStream, UnmappedStopReason, MissingKey, Cancelled:
+	}
+	return false
+}
+
+// The details of class [Deadline] and of a connection that took too long: which limit passed.
+const (
+	LimitConnect   = "connect"    // class Transport: no connection in time
+	LimitFirstByte = "first_byte" // connected, no answer in time
+	LimitIdle      = "idle"       // the answer stalled
+	LimitTotal     = "total"      // the whole attempt took too long
+	LimitCaller    = "caller"     // the deadline of the context that Stream was given
+)
+
+// Error is a failed attempt.
+type Error struct {
+	Class Class
+	// Status is the HTTP status, or the status that an error inside a stream states; 0 when there was none.
+	Status int
+	// Detail refines the class in the words of the field that it comes from: the passed limit, the provider's error code, the raw stop reason.
+	Detail string
+	// Message is one sentence for people. It holds no key and at most a bounded excerpt of what the provider said.
+	Message string
+	// RetryAfterMs is the provider's hint how long to wait; nil when it gave none.
+	RetryAfterMs *int64
+	// Partial is what was received, with the usage that was reported: stop reason aborted for class Cancelled, otherwise error.
+	// Incomplete tool calls are not in it. Nil when nothing was received.
+	Partial *message.Assistant
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// Retryable reports whether the same request may succeed later.
+func (e *Error) Retryable() bool { return e.Class.Retryable() }
+
+// Is lets errors.Is match the context's own errors.
+func (e *Error) Is(target error) bool {
+	switch target {
+	case context.Canceled:
+		return e.Class == Cancelled
+	case context.DeadlineExceeded:
+		return e.Class == Deadline
+	}
+	return false
+}

@@ -1,0 +1,310 @@
+package openaichat
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strings"
+
+	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/provider"
+	"github.com/loom-run/loom/provider/sse"
+)
+
+// API is the name of the dialect, as stored in the api field of an assistant message.
+const API = "openai-completions"
+
+// maxErrorBody is how much of a refused request's body is read, in bytes.
+const maxErrorBody = 64 << 10
+
+// Client is a provider that speaks the dialect to one base URL. It is safe for concurrent use.
+type Client struct {
+	peer      peer
+	endpoint  string
+	key       provider.Secret
+	userAgent string
+	limits    Limits
+	now       func() int64
+
+	transport *http.Transport
+	dialer    dialer
+}
+
+var _ provider.Provider = (*Client)(nil)
+
+// New returns a client, or an error that says which part of the configuration cannot work. Nothing is sent.
+func New(c Config) (*Client, error) {
+	base, err := ParseBase(c.BaseURL)
+	if err != nil {
+		return nil, err
+	}
+	if !c.Key.Present() {
+		return nil, &provider.Error{Class: provider.MissingKey, Message: "there is no key for " + base.Host + missingKeyAdvice(c.KeyName)}
+	}
+	if strings.ContainsFunc(c.Key.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, &provider.Error{Class: provider.Auth, Message: "the key for " + base.Host + " has characters that no key has" + missingKeyAdvice(c.KeyName)}
+	}
+	if c.Now == nil {
+		return nil, errors.New("openaichat.New: Now is not set")
+	}
+	client := &Client{
+		peer:      peer{host: base.Host, keyName: c.KeyName},
+		endpoint:  base.JoinPath("chat", "completions").String(),
+		key:       c.Key,
+		userAgent: c.UserAgent,
+		limits:    c.Limits.withDefaults(),
+		now:       c.Now,
+	}
+	client.dialer.init(c.Dial, base.Scheme == "http", client.limits.Connect)
+	client.transport = newTransport(c, client.dialer.dial, base, client.limits)
+	return client, nil
+}
+
+func missingKeyAdvice(keyName string) string {
+	if keyName == "" {
+		return ""
+	}
+	return "; set " + keyName
+}
+
+// ParseBase validates a base URL: http or https, no user, query or fragment, and plain http only to this machine, because the key travels
+// with every request. A trailing slash is dropped.
+func ParseBase(raw string) (*url.URL, error) {
+	refuse := func(why string) (*url.URL, error) {
+		return nil, &provider.Error{Class: provider.InvalidRequest, Message: "the base URL cannot be used: " + why}
+	}
+	base, err := url.Parse(strings.TrimSpace(raw))
+	switch {
+	case err != nil:
+		return refuse("it is not a URL") // the parser's text would repeat the URL, which may hold a password
+	case base.Scheme != "http" && base.Scheme != "https":
+		return refuse("it must start with https:// or, on this machine, http://")
+	case base.Hostname() == "":
+		return refuse("it names no host")
+	case base.User != nil:
+		return refuse("it holds a user or a password")
+	case base.RawQuery != "" || base.ForceQuery || base.Fragment != "":
+		return refuse("it holds a query or a fragment")
+	case base.Scheme == "http" && !isLoopback(base.Hostname()):
+		return refuse("plain http would show the key to the network; use https (http is accepted for this machine only)")
+	}
+	base.Path, base.RawPath = strings.TrimRight(base.Path, "/"), ""
+	return base, nil
+}
+
+// Close ends idle connections and dials in progress. A call of Stream that is running is not disturbed; a later one starts anew.
+func (c *Client) Close() error {
+	c.dialer.close()
+	c.transport.CloseIdleConnections()
+	return nil
+}
+
+// Stream sends the request and folds the answer. See [provider.Provider].
+func (c *Client) Stream(ctx context.Context, req provider.Request, sink func(provider.Delta)) (*message.Assistant, error) {
+	m, failure := c.attempt(ctx, req, sink)
+	if failure == nil {
+		return m, nil
+	}
+	failure.Message, failure.Detail = c.key.Scrub(failure.Message), c.key.Scrub(failure.Detail)
+	if failure.Partial != nil {
+		failure.Partial.ErrorMessage = new(failure.Message)
+	}
+	return nil, failure
+}
+
+func (c *Client) attempt(ctx context.Context, req provider.Request, sink func(provider.Delta)) (*message.Assistant, *provider.Error) {
+	if ctx.Err() != nil {
+		return nil, c.ended(ctx)
+	}
+	body := encode(req)
+
+	ctx, watch := newWatch(ctx, c.limits)
+	defer watch.stop()
+	post, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, watch.trace()), http.MethodPost, c.endpoint, bytes.NewReader(body))
+	if err != nil {
+		return nil, c.unreached(ctx, watch, err)
+	}
+	post.Header.Set("Content-Type", "application/json")
+	post.Header.Set("Accept", "text/event-stream")
+	post.Header.Set("Authorization", "Bearer "+c.key.Reveal())
+	if c.userAgent != "" {
+		post.Header.Set("User-Agent", c.userAgent)
+	}
+	// The transport itself, not a client around it: a redirect is not followed, for it would carry the conversation elsewhere.
+	resp, err := c.transport.RoundTrip(post)
+	if err != nil {
+		return nil, c.unreached(ctx, watch, err)
+	}
+	defer func() { _ = resp.Body.Close() }() // nothing is lost by a failing close of what was read
+
+	if resp.StatusCode != http.StatusOK {
+		return nil, c.refused(ctx, watch, resp, req)
+	}
+	f := newFold(c.peer, req, sink)
+	broke := c.read(ctx, watch, resp, f)
+	return f.settle(broke, c.now())
+}
+
+// read feeds the body to the fold until the answer is over. The result says why it stopped early; nil at the end of the answer.
+func (c *Client) read(ctx context.Context, watch *watch, resp *http.Response, f *fold) *provider.Error {
+	switch mediaType(resp.Header) {
+	case "application/json":
+		return c.readWhole(ctx, watch, resp.Body, f)
+	case "text/html":
+		return c.peer.malformed("it answered with a web page")
+	}
+	parser := sse.New(sse.Limits{})
+	chunk := make([]byte, 32<<10)
+	var events []sse.Event
+	for {
+		n, err := resp.Body.Read(chunk)
+		if n > 0 {
+			watch.progress()
+		}
+		var over error
+		events, over = parser.Feed(chunk[:n], events[:0])
+		for _, e := range events {
+			if ctx.Err() != nil {
+				return c.broken(ctx, watch)
+			}
+			f.event(e)
+		}
+		switch {
+		case f.done:
+			watch.draining()
+			drain(resp.Body, chunk)
+			return nil
+		case f.over():
+			return nil
+		case over != nil:
+			return c.outsized(over)
+		case errors.Is(err, io.EOF):
+			if f.chunks == 0 && parser.Consumed() > 0 {
+				return c.peer.malformed("it answered with something that is no event stream")
+			}
+			return nil
+		case err != nil:
+			return c.broken(ctx, watch)
+		case f.finish != "":
+			watch.finishing()
+		}
+	}
+}
+
+// readWhole reads an answer that was not streamed.
+func (c *Client) readWhole(ctx context.Context, watch *watch, body io.Reader, f *fold) *provider.Error {
+	raw, err := io.ReadAll(io.LimitReader(body, sse.DefaultBody+1))
+	switch {
+	case err != nil:
+		return c.broken(ctx, watch)
+	case len(raw) > sse.DefaultBody:
+		return c.outsized(&sse.LimitError{Bound: sse.BoundBody, Max: sse.DefaultBody})
+	}
+	v, replaced, err := parseChunk(raw)
+	if err != nil {
+		return c.peer.malformed("it answered with a text that is not JSON")
+	}
+	f.replaced += replaced
+	f.whole(v)
+	return nil
+}
+
+// drain reads what is left of a body whose answer is over, so that its connection can be used again. It gives up soon: the watch closes the
+// body when the end does not come at once.
+func drain(body io.Reader, chunk []byte) {
+	for read := 0; read < maxErrorBody; {
+		n, err := body.Read(chunk)
+		if err != nil {
+			return
+		}
+		read += n
+	}
+}
+
+// refused reads the body of a response that is not 200.
+func (c *Client) refused(ctx context.Context, watch *watch, resp *http.Response, req provider.Request) *provider.Error {
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
+	if err != nil && ctx.Err() != nil {
+		return c.broken(ctx, watch)
+	}
+	if resp.StatusCode < 300 {
+		return c.peer.malformed(fmt.Sprintf("it answered with the status %d", resp.StatusCode))
+	}
+	e := c.peer.refused(req.Model.ModelID, resp.StatusCode, refusedBody(body, mediaType(resp.Header)))
+	e.RetryAfterMs = retryAfter(resp.Header, c.now())
+	return e
+}
+
+func mediaType(h http.Header) string {
+	t, _, err := mime.ParseMediaType(h.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return t
+}
+
+// ended is the error for a context that ended by its owner's will.
+func (c *Client) ended(ctx context.Context) *provider.Error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &provider.Error{Class: provider.Deadline, Detail: provider.LimitCaller, Message: "the time for this request is over; what arrived is kept"}
+	}
+	return &provider.Error{Class: provider.Cancelled, Message: "the request was cancelled; what arrived is kept"}
+}
+
+// unreached is the error for a request that got no response.
+func (c *Client) unreached(ctx context.Context, watch *watch, err error) *provider.Error {
+	if ctx.Err() != nil {
+		return c.broken(ctx, watch)
+	}
+	e := &provider.Error{Class: provider.Transport}
+	if timeout, ok := errors.AsType[interface {
+		error
+		Timeout() bool
+	}](err); ok && timeout.Timeout() && !watch.isConnected() {
+		e.Detail = provider.LimitConnect
+		e.Message = fmt.Sprintf("no connection to %s within %s; check the network and the base URL", c.peer.host, c.limits.Connect)
+		return e
+	}
+	e.Message = fmt.Sprintf("%s could not be reached (%s); check the network and the base URL", c.peer.host, excerpt(err.Error()))
+	return e
+}
+
+// broken is the error for an attempt that a limit, the caller or the network ended.
+func (c *Client) broken(ctx context.Context, watch *watch) *provider.Error {
+	if ctx.Err() == nil {
+		return c.peer.disconnected()
+	}
+	passed, ok := errors.AsType[*limitPassed](context.Cause(ctx))
+	if !ok {
+		return c.ended(ctx)
+	}
+	var what string
+	switch passed.limit {
+	case provider.LimitFirstByte:
+		what = "did not begin to answer"
+	case provider.LimitIdle:
+		what = "stopped in the middle of the answer"
+	case provider.LimitTotal:
+		what = "did not finish the answer"
+	default: // the limits of what follows a complete answer fail nothing
+		return c.peer.disconnected()
+	}
+	return &provider.Error{
+		Class: provider.Deadline, Detail: passed.limit,
+		Message: fmt.Sprintf("%s %s within %s; what arrived is kept and the request can be repeated", c.peer.host, what, passed.after),
+	}
+}
+
+// outsized is the error for an answer that passes a bound of the parser.
+func (c *Client) outsized(err error) *provider.Error {
+	return &provider.Error{
+		Class:   provider.MalformedStream,
+		Message: fmt.Sprintf("the answer from %s was given up (%v); what arrived is kept", c.peer.host, err),
+	}
+}
