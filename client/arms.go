@@ -19,6 +19,7 @@ var arms = map[wire.Kind]func(*step){
 	wire.KindTurnEnd:        arm((*step).turnEnd),
 	wire.KindRetry:          arm((*step).retry),
 	wire.KindRunEnd:         arm((*step).runEnd),
+	wire.KindRunStopped:     arm((*step).runStopped),
 	wire.KindNotice:         arm((*step).notice),
 }
 
@@ -101,6 +102,13 @@ func (st *step) runEnd(b wire.RunEnd) {
 	st.tally = Measure(b.Usage)
 	st.keep(plane.Ended{Operation: st.frame.Operation, Cause: b.Cause, Total: st.total(st.tally)})
 	st.close(plane.Seen{Cause: b.Cause})
+}
+
+func (st *step) runStopped(b wire.RunStopped) {
+	if st.frame.Operation == st.operation && st.ending == nil {
+		st.lacking = true
+		st.close(plane.Lost{Why: plane.Stopped, Err: &Stopped{Code: b.Code, Message: b.Message}})
+	}
 }
 
 func (st *step) notice(b wire.Notice) {

@@ -65,6 +65,8 @@ var disposition = map[string]string{
 	"RunEnd.Usage.Input": mapped, "RunEnd.Usage.Output": mapped, "RunEnd.Usage.CacheRead": mapped, "RunEnd.Usage.CacheWrite": mapped,
 	"RunEnd.Usage.CostMicroUSD": mapped, "RunEnd.Usage.Measured": mapped, "RunEnd.Usage.LowerBound": mapped, "RunEnd.Usage.CostLowerBound": mapped,
 
+	"RunStopped.Code": mapped, "RunStopped.Message": mapped,
+
 	"Notice.Code": mapped, "Notice.Facts.Name": mapped, "Notice.Facts.Text": mapped,
 	"Notice.Audience": "the catalogue decides; a code cannot promote itself",
 }
@@ -85,10 +87,11 @@ func bodies() map[wire.Kind]wire.Body {
 			Entry: wiretest.Entry(1), CallID: "c", Name: "n", Text: []wire.TextBlock{{Text: "t", Bytes: 1}},
 			Gate: &wire.Gate{Disposition: "allowed", Settlement: new("s"), Origin: new("o")},
 		},
-		wire.KindTurnEnd: wire.TurnEnd{Entry: wiretest.Entry(1), Usage: usage, StopReason: "stop", Model: model, ErrorMessage: new("e")},
-		wire.KindRetry:   wire.Retry{Attempt: 1, UntilMs: 2, Error: "e"},
-		wire.KindRunEnd:  wire.RunEnd{Cause: wire.Completed{}, Usage: usage},
-		wire.KindNotice:  wire.Notice{Code: "c", Audience: wire.ForUser, Facts: []wire.Fact{{Name: "n", Text: "t"}}},
+		wire.KindTurnEnd:    wire.TurnEnd{Entry: wiretest.Entry(1), Usage: usage, StopReason: "stop", Model: model, ErrorMessage: new("e")},
+		wire.KindRetry:      wire.Retry{Attempt: 1, UntilMs: 2, Error: "e"},
+		wire.KindRunEnd:     wire.RunEnd{Cause: wire.Completed{}, Usage: usage},
+		wire.KindRunStopped: wire.RunStopped{Code: wire.StoreFull, Message: "m"},
+		wire.KindNotice:     wire.Notice{Code: "c", Audience: wire.ForUser, Facts: []wire.Fact{{Name: "n", Text: "t"}}},
 	}
 }
 
@@ -159,7 +162,7 @@ func frameOf(b wire.Body) wire.Frame {
 }
 
 func outputs(f wire.Frame) string {
-	return dump(client.New(plane.Watch{Session: f.Session, Strand: f.Strand}, client.Redraws).Step(f))
+	return dump(client.New(plane.Watch{Session: f.Session, Strand: f.Strand, Operation: f.Operation}, client.Redraws).Step(f))
 }
 
 func TestEveryWireFieldIsMappedOrDroppedWithAReason(t *testing.T) {

@@ -48,6 +48,14 @@ func (s *State) LastDrops() []Drop { return s.last }
 // show.
 func (s *State) Withheld(text string) bool { return s.withheld.Holds(text) }
 
+// Stopped is why a run cannot go on where it is held.
+type Stopped struct {
+	Code    wire.Code
+	Message string // one sentence for a person, not yet escaped
+}
+
+func (e *Stopped) Error() string { return e.Message }
+
 // step collects the outputs of one frame.
 type step struct {
 	*State

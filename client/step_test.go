@@ -99,6 +99,13 @@ func TestArmsGolden(t *testing.T) {
 		for _, f := range frames {
 			seen = append(seen, f.Kind())
 		}
+		stopped := client.New(watch, surface)
+		f := (&script{}).passing(wire.Level, "halt", wire.RunStopped{Code: wire.StoreFull, Message: "no room"}).frames[0]
+		b.WriteString(string(f.Kind()) + " " + f.ID + "\n" + dump(stopped.Step(f)))
+		seen = append(seen, f.Kind())
+		if more := stopped.Step(f); len(more) != 0 {
+			t.Errorf("the restated stop gave\n%s", dump(more))
+		}
 		for _, k := range wire.Kinds() {
 			if !slices.Contains(seen, k) {
 				t.Errorf("no frame of kind %s: its arm is not shown", k)

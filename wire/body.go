@@ -130,6 +130,13 @@ type RunEnd struct {
 	Usage Usage // all requests of the run
 }
 
+// RunStopped is the level of a run that cannot go on in the process that holds
+// it, and that has not ended: what is committed stays, and it can be resumed.
+type RunStopped struct {
+	Code    Code   // verbatim
+	Message string // one sentence
+}
+
 // Fact is one named text of a notice.
 type Fact struct{ Name, Text string }
 
@@ -153,4 +160,5 @@ func (ToolResult) Kind() Kind     { return KindToolResult }
 func (TurnEnd) Kind() Kind        { return KindTurnEnd }
 func (Retry) Kind() Kind          { return KindRetry }
 func (RunEnd) Kind() Kind         { return KindRunEnd }
+func (RunStopped) Kind() Kind     { return KindRunStopped }
 func (Notice) Kind() Kind         { return KindNotice }

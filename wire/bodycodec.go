@@ -189,6 +189,15 @@ func decodeRunEnd(r *jsonv.Reader) Body {
 	return RunEnd{Cause: jsonv.One(r, "cause", decodeCause), Usage: jsonv.One(r, "usage", decodeUsage)}
 }
 
+func (b RunStopped) appendFields(w *jsonv.Writer) {
+	w.Str("code", string(b.Code))
+	w.Str("message", b.Message)
+}
+
+func decodeRunStopped(r *jsonv.Reader) Body {
+	return RunStopped{Code: Code(r.Str("code")), Message: r.Str("message")}
+}
+
 func (b Notice) appendFields(w *jsonv.Writer) {
 	w.Str("code", b.Code)
 	w.Str("audience", string(b.Audience))

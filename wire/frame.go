@@ -87,6 +87,7 @@ var kinds = [...]kindSpec{
 	{KindTurnEnd, [2]Delivery{Replay}, decodeTurnEnd},
 	{KindRetry, [2]Delivery{Live}, decodeRetry},
 	{KindRunEnd, [2]Delivery{Replay}, decodeRunEnd},
+	{KindRunStopped, [2]Delivery{Level}, decodeRunStopped},
 	{KindNotice, [2]Delivery{Live, Replay}, decodeNotice},
 }
 

@@ -42,6 +42,7 @@ const (
 	KindTurnEnd        Kind = "turn_end"
 	KindRetry          Kind = "retry"
 	KindRunEnd         Kind = "run_end"
+	KindRunStopped     Kind = "run_stopped"
 	KindNotice         Kind = "notice"
 )
 

@@ -137,6 +137,7 @@ const (
 	StreamBroke   LostWord = "stream_broke"   // reading the stream failed for good
 	Interrupted   LostWord = "interrupted"    // the watcher was told to stop and the end did not come in time
 	ContractBroke LostWord = "contract_broke" // a run end came that cannot be read
+	Stopped       LostWord = "stopped"        // the process that holds the session cannot go on with it
 	OutputFailed  LostWord = "output_failed"  // the outputs could not be put out
 )
 

@@ -85,14 +85,20 @@ func Line(text string, limit int) string {
 	return All(cut)
 }
 
-// bound cuts to at most limit bytes without splitting a character.
+// bound cuts to at most limit bytes without splitting a character. Bytes that
+// are no character may be cut anywhere.
 func bound(text string, limit int) (cut string, short bool) {
 	if len(text) <= limit {
 		return text, false
 	}
 	n := max(limit, 0)
-	for back := 0; n > 0 && back < utf8.UTFMax && !utf8.RuneStart(text[n]); back++ {
-		n--
+	for start := n - 1; start >= 0 && start > n-utf8.UTFMax; start-- {
+		if utf8.RuneStart(text[start]) {
+			if r, size := utf8.DecodeRuneInString(text[start:]); r != utf8.RuneError && start+size > n {
+				n = start
+			}
+			break
+		}
 	}
 	return text[:n], true
 }

@@ -149,6 +149,8 @@ func body(t *rapid.T, k wire.Kind) wire.Body {
 		return wire.Retry{Attempt: small().Draw(t, "attempt"), UntilMs: small().Draw(t, "until"), Error: text("error")}
 	case wire.KindRunEnd:
 		return wire.RunEnd{Cause: Cause().Draw(t, "cause"), Usage: Usage().Draw(t, "usage")}
+	case wire.KindRunStopped:
+		return wire.RunStopped{Code: wire.Code(text("code")), Message: text("message")}
 	case wire.KindNotice:
 		n := wire.Notice{Code: text("code"), Audience: rapid.SampledFrom([]wire.Audience{wire.ForUser, wire.ForOperator}).Draw(t, "audience")}
 		for _, name := range rapid.SliceOfNDistinct(Text(), 0, 3, rapid.ID).Draw(t, "facts") {
