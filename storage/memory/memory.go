@@ -1,0 +1,361 @@
+// Package memory keeps a session in memory.
+//
+// # Purpose
+//
+// The simplest correct backend: the reference that the others are compared with,
+// and the store of tests and of sessions that need not outlive their process.
+//
+// # Key types
+//
+// [Store].
+//
+// # Relationships
+//
+// Imports core and storage.
+//
+// # Traffic
+//
+// None beyond the contract.
+//
+// # Invariants
+//
+// Passes the same conformance suite as every backend. A commit builds its changes
+// beside the state and swaps them in at the end, so a refusal leaves no trace. No
+// lease, no catalogue, no generation. Rows go through their codecs, so that what
+// is read is what a durable backend would read.
+package memory
+
+import (
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/loom-run/loom/core/corrupt"
+	"github.com/loom-run/loom/core/entry"
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/register"
+	"github.com/loom-run/loom/core/tx"
+	"github.com/loom-run/loom/storage"
+)
+
+// Store is one session in memory.
+type Store struct {
+	now func() int64
+
+	mu      sync.RWMutex // guards what follows
+	entries []entry.Entry
+	place   map[string]int // id of an entry: its index; ids of ledger rows: -1
+	cells   map[register.Address]register.Cell
+	ledger  []entry.UsageRow
+	nextSeq int64
+	stats   storage.Stats
+	closed  bool
+}
+
+var _ storage.Store = (*Store)(nil)
+
+// New makes an empty session. now yields Unix ms.
+func New(now func() int64) *Store {
+	return &Store{
+		now: now, place: make(map[string]int), cells: make(map[register.Address]register.Cell), nextSeq: 1,
+	}
+}
+
+// change is a transaction in the making.
+type change struct {
+	s       *Store
+	ts      int64
+	seq     int64
+	entries []entry.Entry
+	ledger  []entry.UsageRow
+	place   map[string]int
+	cells   map[register.Address]*register.Cell // nil: deleted
+	stats   storage.Stats
+}
+
+// Commit implements storage.Store.
+func (s *Store) Commit(t tx.Tx) (tx.Result, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return tx.Result{}, &tx.Faulted{Reason: storage.ErrClosed.Error(), Err: storage.ErrClosed}
+	}
+	for _, e := range t.Expected {
+		if s.cells[e.Address].Seq != e.Seq {
+			return tx.Result{}, &tx.StaleExpectation{Failed: e}
+		}
+	}
+	c := &change{
+		s: s, ts: s.now(), seq: s.nextSeq, stats: s.stats,
+		place: make(map[string]int), cells: make(map[register.Address]*register.Cell),
+	}
+	r := tx.Result{FirstSeq: s.nextSeq, Seqs: make([]int64, 0, len(t.Writes)), Timestamp: c.ts}
+	for _, w := range t.Writes {
+		if rep := c.apply(w); rep != nil {
+			return tx.Result{}, &tx.Corruption{Report: rep}
+		}
+		r.Seqs = append(r.Seqs, c.seq)
+		c.seq++
+	}
+	c.adopt()
+	return r, nil
+}
+
+func (c *change) apply(w tx.Write) *corrupt.Report {
+	switch w := w.(type) {
+	case tx.InsertEntry:
+		return c.insert(w.Entry)
+	case tx.InsertUsage:
+		return c.bill(w.Row)
+	case tx.SetRegister:
+		if d := w.Value.Depth(); d > jsonv.MaxDepth {
+			return corrupt.New("memory.Commit", w.Address.String(), "a value that nests at most 256 deep", "")
+		}
+		c.cells[w.Address] = &register.Cell{Seq: c.seq, Value: w.Value}
+	case tx.DeleteRegister:
+		c.cells[w.Address] = nil
+	}
+	return nil
+}
+
+// fresh refuses an id that any row has.
+func (c *change) fresh(text string) *corrupt.Report {
+	_, old := c.s.place[text]
+	_, now := c.place[text]
+	if old || now || text == "" {
+		return corrupt.New("memory.Commit", "id", "an id that no row has", text)
+	}
+	return nil
+}
+
+func (c *change) insert(e entry.Entry) *corrupt.Report {
+	if rep := c.fresh(e.ID.String()); rep != nil {
+		return rep
+	}
+	if !e.Parent.IsZero() {
+		p := e.Parent.String()
+		old, isOld := c.s.place[p]
+		now, isNow := c.place[p]
+		if !(isOld && old >= 0 || isNow && now >= 0) {
+			return corrupt.New("memory.Commit", "parentId of "+e.ID.String(), "an entry that exists", p)
+		}
+	}
+	e.Seq, e.Timestamp = c.seq, c.ts
+	stored, err := entry.Parse(entry.Encode(e))
+	if err != nil {
+		rep, _ := corrupt.As(err)
+		return rep
+	}
+	c.place[e.ID.String()] = len(c.s.entries) + len(c.entries)
+	c.entries = append(c.entries, stored)
+	if e.Body.Kind() == entry.KindMessage {
+		c.stats.Messages++
+	}
+	return nil
+}
+
+func (c *change) bill(row entry.UsageRow) *corrupt.Report {
+	if rep := c.fresh(row.ID.String()); rep != nil {
+		return rep
+	}
+	row.Seq = c.seq
+	w := new(jsonv.Writer)
+	entry.AppendUsageRow(w, row)
+	v, err := jsonv.Parse(w.Bytes())
+	if err == nil {
+		row, err = entry.DecodeUsageRow(v)
+	}
+	if err != nil {
+		rep, _ := corrupt.As(err)
+		return rep
+	}
+	c.place[row.ID.String()] = -1
+	c.ledger = append(c.ledger, row)
+	c.stats.Usage = c.stats.Usage.Add(row.Usage)
+	return nil
+}
+
+// adopt makes the change the state.
+func (c *change) adopt() {
+	c.s.entries = append(c.s.entries, c.entries...)
+	c.s.ledger = append(c.s.ledger, c.ledger...)
+	for k, v := range c.place {
+		c.s.place[k] = v
+	}
+	for a, cell := range c.cells {
+		if cell == nil {
+			delete(c.s.cells, a)
+		} else {
+			c.s.cells[a] = *cell
+		}
+	}
+	c.s.nextSeq, c.s.stats = c.seq, c.stats
+}
+
+// reading takes the read lock, or says that the store is closed.
+func (s *Store) reading() (unlock func(), err error) {
+	s.mu.RLock()
+	if s.closed {
+		s.mu.RUnlock()
+		return nil, storage.ErrClosed
+	}
+	return s.mu.RUnlock, nil
+}
+
+// Entries implements storage.Store.
+func (s *Store) Entries(ids ...id.EntryID) (map[id.EntryID]entry.Entry, error) {
+	unlock, err := s.reading()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	found := make(map[id.EntryID]entry.Entry, len(ids))
+	for _, i := range ids {
+		if n, ok := s.place[i.String()]; ok && n >= 0 {
+			found[i] = s.entries[n]
+		}
+	}
+	return found, nil
+}
+
+// Register implements storage.Store.
+func (s *Store) Register(ns register.Namespace, key string) (register.Cell, bool, error) {
+	unlock, err := s.reading()
+	if err != nil {
+		return register.Cell{}, false, err
+	}
+	defer unlock()
+	c, ok := s.cells[register.Address{NS: ns, Key: key}]
+	return c, ok, nil
+}
+
+// Registers implements storage.Store.
+func (s *Store) Registers(ns register.Namespace, prefix string) ([]storage.KeyedCell, error) {
+	unlock, err := s.reading()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	var out []storage.KeyedCell
+	for a, c := range s.cells {
+		if a.NS == ns && strings.HasPrefix(a.Key, prefix) {
+			out = append(out, storage.KeyedCell{Key: a.Key, Cell: c})
+		}
+	}
+	slices.SortFunc(out, func(a, b storage.KeyedCell) int { return strings.Compare(a.Key, b.Key) })
+	return out, nil
+}
+
+// ScanBranch implements storage.Store.
+func (s *Store) ScanBranch(q storage.BranchQuery) ([]entry.Entry, error) {
+	unlock, err := s.reading()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	n, ok := s.place[q.Start.String()]
+	if !ok || n < 0 {
+		return nil, &storage.UnknownEntry{ID: q.Start}
+	}
+	var path []entry.Entry // newest first
+	for {
+		e := s.entries[n]
+		path = append(path, e)
+		if e.Parent.IsZero() {
+			break
+		}
+		n = s.place[e.Parent.String()] // exists: the commit checked it
+	}
+	if q.Order == storage.OldestFirst {
+		slices.Reverse(path)
+	}
+	if i := slices.IndexFunc(path, func(e entry.Entry) bool {
+		return q.StopAtKind != "" && e.Body.Kind() == q.StopAtKind || !q.StopAtID.IsZero() && e.ID == q.StopAtID
+	}); i >= 0 {
+		path = path[:i+1]
+	}
+	path = slices.DeleteFunc(path, func(e entry.Entry) bool {
+		if !matches(e, q.Kind, q.CustomType) {
+			return true
+		}
+		return q.Cursor != nil && (q.Order == storage.OldestFirst && e.Seq <= *q.Cursor || q.Order != storage.OldestFirst && e.Seq >= *q.Cursor)
+	})
+	return limited(path, q.Limit), nil
+}
+
+func matches(e entry.Entry, kind entry.Kind, customType *string) bool {
+	if kind != "" && e.Body.Kind() != kind {
+		return false
+	}
+	if customType == nil {
+		return true
+	}
+	c, ok := e.Body.(entry.Custom)
+	return ok && c.Type == *customType
+}
+
+func limited[T any](rows []T, limit *int) []T {
+	if limit == nil || *limit > len(rows) {
+		return rows
+	}
+	return rows[:max(*limit, 0)]
+}
+
+func within(seq int64, from, to *int64) bool {
+	return (from == nil || seq >= *from) && (to == nil || seq <= *to)
+}
+
+// ScanEntries implements storage.Store.
+func (s *Store) ScanEntries(q storage.EntryQuery) ([]entry.Entry, error) {
+	unlock, err := s.reading()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return scan(s.entries, q.Order, q.Limit, func(e entry.Entry) bool {
+		return within(e.Seq, q.FromSeq, q.ToSeq) && matches(e, q.Kind, q.CustomType)
+	}), nil
+}
+
+// ScanUsage implements storage.Store.
+func (s *Store) ScanUsage(q storage.UsageQuery) ([]entry.UsageRow, error) {
+	unlock, err := s.reading()
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	return scan(s.ledger, q.Order, q.Limit, func(r entry.UsageRow) bool { return within(r.Seq, q.FromSeq, q.ToSeq) }), nil
+}
+
+// scan filters rows that lie by ascending seq.
+func scan[T any](rows []T, order storage.Order, limit *int, keep func(T) bool) []T {
+	var out []T
+	for _, r := range rows {
+		if keep(r) {
+			out = append(out, r)
+		}
+	}
+	if order == storage.NewestFirst {
+		slices.Reverse(out)
+	}
+	return limited(out, limit)
+}
+
+// Stats implements storage.Store.
+func (s *Store) Stats() (storage.Stats, error) {
+	unlock, err := s.reading()
+	if err != nil {
+		return storage.Stats{}, err
+	}
+	defer unlock()
+	return s.stats, nil
+}
+
+// Close implements storage.Store.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	return nil
+}
