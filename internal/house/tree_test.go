@@ -26,7 +26,8 @@ var update = flag.Bool("update", false, "rewrite testdata/imports.txt (tighter o
 type pkg struct {
 	Path        string
 	Dir         string
-	Files       []string // non-test files of every platform, base names
+	Native      []string // non-test files of this platform, base names
+	Files       []string // non-test files of every platform
 	Imports     []string // of Files
 	TestImports []string // of all test files, without Imports
 	LoadError   string
@@ -99,12 +100,13 @@ func parseTree(list []byte) (tree, error) {
 		p := pkg{
 			Path:    strings.TrimPrefix(l.ImportPath, l.Module.Path+"/"),
 			Dir:     l.Dir,
-			Files:   slices.Concat(l.GoFiles, l.CgoFiles),
+			Native:  slices.Concat(l.GoFiles, l.CgoFiles),
 			Imports: l.Imports,
 		}
 		if l.Error != nil {
 			p.LoadError = l.Error.Err
 		}
+		p.Files = slices.Clone(p.Native)
 		for _, f := range l.IgnoredGoFiles {
 			// Files of other platforms obey the same laws.
 			imports, ok := foreignImports(filepath.Join(l.Dir, f), l.Name)
