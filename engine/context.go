@@ -21,7 +21,7 @@ type branchCache struct {
 // messages projects the branch at leaf.
 func (c *branchCache) messages(s *session.Session, leaf id.EntryID, p projection.Policy) ([]message.Message, error) {
 	if leaf != c.leaf || c.branch == nil {
-		rows, err := s.Store().ScanBranch(storage.BranchQuery{
+		rows, err := s.Rows().ScanBranch(storage.BranchQuery{
 			Start: leaf, Order: storage.NewestFirst, StopAtKind: entry.KindCompaction, StopAtID: c.leaf,
 		})
 		if err != nil {

@@ -330,7 +330,7 @@ func (d *Driver) source(i id.EntryID) (*message.Assistant, error) {
 	if d.batch.id == i && d.batch.source != nil {
 		return d.batch.source, nil
 	}
-	rows, err := d.e.cfg.Session.Store().Entries(i)
+	rows, err := d.e.cfg.Session.Rows().Entries(i)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@
 //
 // # Key types
 //
-// [Session], [Cell], [Corrupt].
+// [Session] and its read half [View], [Cell], [Corrupt].
 //
 // # Relationships
 //
@@ -54,20 +54,33 @@ const (
 // MainStrand is the strand that a person talks to.
 const MainStrand = "main"
 
+// View is a session for reading, typed. It may look at a session that another
+// process writes.
+type View struct {
+	rows storage.Reader
+}
+
+// NewView wraps the read half of a store.
+func NewView(rows storage.Reader) *View { return &View{rows} }
+
+// Rows returns the handle for scans.
+func (s *View) Rows() storage.Reader { return s.rows }
+
+// Close closes the handle.
+func (s *View) Close() error { return s.rows.Close() }
+
 // Session is one open session. It is safe for concurrent use; exactly one writer
 // should commit.
 type Session struct {
+	View
 	store storage.Store
 }
 
 // New wraps an open store.
-func New(store storage.Store) *Session { return &Session{store} }
+func New(store storage.Store) *Session { return &Session{View{store}, store} }
 
-// Store returns the handle for commits and scans.
+// Store returns the handle for commits.
 func (s *Session) Store() storage.Store { return s.store }
-
-// Close closes the store.
-func (s *Session) Close() error { return s.store.Close() }
 
 // Corrupt is a register that does not decode.
 type Corrupt struct{ Report *corrupt.Report }
@@ -82,8 +95,8 @@ type Cell[T any] struct {
 }
 
 // read decodes one register; ok is false when there is none.
-func read[T any](s *Session, ns register.Namespace, key string, decode func(jsonv.Value) (T, error)) (Cell[T], bool, error) {
-	raw, ok, err := s.store.Register(ns, key)
+func read[T any](s *View, ns register.Namespace, key string, decode func(jsonv.Value) (T, error)) (Cell[T], bool, error) {
+	raw, ok, err := s.rows.Register(ns, key)
 	if err != nil || !ok {
 		return Cell[T]{}, false, err
 	}
@@ -102,48 +115,48 @@ func damaged(ns register.Namespace, key string, err error) error {
 }
 
 // StrandConfig reads strand.config.
-func (s *Session) StrandConfig(strand string) (Cell[machine.Configuration], bool, error) {
+func (s *View) StrandConfig(strand string) (Cell[machine.Configuration], bool, error) {
 	return read(s, register.StrandConfig, strand, machine.DecodeConfiguration)
 }
 
 // StrandState reads strand.state.
-func (s *Session) StrandState(strand string) (Cell[machine.StrandState], bool, error) {
+func (s *View) StrandState(strand string) (Cell[machine.StrandState], bool, error) {
 	return read(s, register.StrandState, strand, machine.DecodeStrandState)
 }
 
 // StrandLeaf reads strand.leaf: no cell, or a cell whose leaf may be absent.
-func (s *Session) StrandLeaf(strand string) (Cell[id.EntryID], bool, error) {
+func (s *View) StrandLeaf(strand string) (Cell[id.EntryID], bool, error) {
 	return read(s, register.StrandLeaf, strand, register.DecodeLeaf)
 }
 
 // LastResult reads strand.last_result.
-func (s *Session) LastResult(strand string) (Cell[machine.LastResult], bool, error) {
+func (s *View) LastResult(strand string) (Cell[machine.LastResult], bool, error) {
 	return read(s, register.StrandLastResult, strand, machine.DecodeLastResult)
 }
 
 // OperationResult reads the result of a finished operation.
-func (s *Session) OperationResult(op id.OpID) (Cell[machine.LastResult], bool, error) {
+func (s *View) OperationResult(op id.OpID) (Cell[machine.LastResult], bool, error) {
 	return read(s, register.FactCustom, machine.ResultKey(op), machine.DecodeLastResult)
 }
 
 // OpMeta reads op.meta.
-func (s *Session) OpMeta(op id.OpID) (Cell[machine.Operation], bool, error) {
+func (s *View) OpMeta(op id.OpID) (Cell[machine.Operation], bool, error) {
 	return read(s, register.OpMeta, op.String(), machine.DecodeOperation)
 }
 
 // OpState reads op.state.
-func (s *Session) OpState(op id.OpID) (Cell[machine.State], bool, error) {
+func (s *View) OpState(op id.OpID) (Cell[machine.State], bool, error) {
 	return read(s, register.OpState, op.String(), machine.DecodeState)
 }
 
 // ToolArguments reads the cleared arguments of a call.
-func (s *Session) ToolArguments(op id.OpID, step string, sourceIndex int) (jsonv.Value, bool, error) {
-	c, ok, err := s.store.Register(register.OpToolArgs, machine.ToolArgsKey(op, step, sourceIndex))
+func (s *View) ToolArguments(op id.OpID, step string, sourceIndex int) (jsonv.Value, bool, error) {
+	c, ok, err := s.rows.Register(register.OpToolArgs, machine.ToolArgsKey(op, step, sourceIndex))
 	return c.Value, ok, err
 }
 
 // PendingEntries reads queued and staged entries by id; missing ones are absent.
-func (s *Session) PendingEntries(ids ...id.EntryID) (map[id.EntryID]machine.PendingEntry, error) {
+func (s *View) PendingEntries(ids ...id.EntryID) (map[id.EntryID]machine.PendingEntry, error) {
 	out := make(map[id.EntryID]machine.PendingEntry, len(ids))
 	for _, i := range ids {
 		c, ok, err := read(s, register.PendingEntry, i.String(), machine.DecodePendingEntry)
@@ -158,8 +171,8 @@ func (s *Session) PendingEntries(ids ...id.EntryID) (map[id.EntryID]machine.Pend
 }
 
 // RegisterKeys lists the keys of a namespace that start with prefix.
-func (s *Session) RegisterKeys(ns register.Namespace, prefix string) ([]string, error) {
-	cells, err := s.store.Registers(ns, prefix)
+func (s *View) RegisterKeys(ns register.Namespace, prefix string) ([]string, error) {
+	cells, err := s.rows.Registers(ns, prefix)
 	if err != nil {
 		return nil, err
 	}
@@ -171,15 +184,15 @@ func (s *Session) RegisterKeys(ns register.Namespace, prefix string) ([]string, 
 }
 
 // Strands lists the strands that were seeded.
-func (s *Session) Strands() ([]string, error) { return s.RegisterKeys(register.StrandConfig, "") }
+func (s *View) Strands() ([]string, error) { return s.RegisterKeys(register.StrandConfig, "") }
 
 // ID reads the session's identity.
-func (s *Session) ID() (id.SessionID, bool, error) { return s.identity(IDKey) }
+func (s *View) ID() (id.SessionID, bool, error) { return s.identity(IDKey) }
 
 // ParentID reads the session that this one was forked from.
-func (s *Session) ParentID() (id.SessionID, bool, error) { return s.identity(ParentKey) }
+func (s *View) ParentID() (id.SessionID, bool, error) { return s.identity(ParentKey) }
 
-func (s *Session) identity(key string) (id.SessionID, bool, error) {
+func (s *View) identity(key string) (id.SessionID, bool, error) {
 	c, ok, err := read(s, register.FactCustom, key, func(v jsonv.Value) (id.SessionID, error) {
 		text, isText := v.Text()
 		if !isText {
@@ -255,12 +268,13 @@ func (s *Session) EnsureStrand(name string, c machine.Configuration) error {
 // flatten maps a commit refusal to the errors of a read: this layer owns no
 // writer that could act on the difference.
 func flatten(err error) error {
-	switch e := err.(type) {
-	case *tx.Corruption:
+	if e, ok := errors.AsType[*tx.Corruption](err); ok {
 		return &Corrupt{e.Report}
-	case *tx.Faulted:
+	}
+	if e, ok := errors.AsType[*tx.Faulted](err); ok {
 		return &storage.BackendFault{Reason: e.Reason, Err: e}
-	case *tx.LeaseLost:
+	}
+	if e, ok := errors.AsType[*tx.LeaseLost](err); ok {
 		return &storage.BackendFault{Reason: e.Error(), Err: e}
 	}
 	return err
@@ -268,18 +282,18 @@ func flatten(err error) error {
 
 // Branch reads the path from a leaf, newest first, up to and including the
 // newest compaction. No leaf, no entries.
-func (s *Session) Branch(leaf id.EntryID) ([]entry.Entry, error) {
+func (s *View) Branch(leaf id.EntryID) ([]entry.Entry, error) {
 	if leaf.IsZero() {
 		return nil, nil
 	}
-	return s.store.ScanBranch(storage.BranchQuery{
+	return s.rows.ScanBranch(storage.BranchQuery{
 		Start: leaf, Order: storage.NewestFirst, StopAtKind: entry.KindCompaction,
 	})
 }
 
 // Project returns the model's context at a leaf. Without a leaf it is empty and
 // the policy's transform is not asked.
-func (s *Session) Project(leaf id.EntryID, p projection.Policy) ([]message.Message, error) {
+func (s *View) Project(leaf id.EntryID, p projection.Policy) ([]message.Message, error) {
 	if leaf.IsZero() {
 		return nil, nil
 	}
