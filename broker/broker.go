@@ -29,7 +29,8 @@
 //     one of other coordinates, tool, class or arguments.
 //   - At most one permit of a call is outstanding, and a permit is settled exactly
 //     once, never while a command of it runs. A refusal is a settlement: there is
-//     no permit.
+//     no permit. A permit that nobody has used yet is settled when its call is
+//     cleared again, so that a caller which lost one is not stuck.
 //   - Commands see the environment that [jail.Environment] builds, hold the fence
 //     of the session, and are ended by [Broker.Abort] and [Broker.Close].
 package broker
@@ -73,6 +74,7 @@ type Broker struct {
 
 // usage is the state of an outstanding permit.
 type usage struct {
+	used    bool // admitted, or a command was run for it
 	revoked bool
 	end     context.CancelCauseFunc // of the command that runs; nil for none
 }
@@ -145,7 +147,7 @@ func (r *Refusal) Error() string { return r.Sentence }
 // defects, not refusals.
 var (
 	ErrIncomplete  = errors.New("broker: the call lacks an operation, a strand, a step or a tool")
-	ErrOutstanding = errors.New("broker: the call was cleared before and is not settled")
+	ErrOutstanding = errors.New("broker: the call was cleared before, is in use and is not settled")
 	ErrNoPermit    = errors.New("broker: this is no permit of this broker")
 	ErrSettled     = errors.New("broker: the permit is settled")
 	ErrMismatch    = errors.New("broker: the permit is for another call")
@@ -171,8 +173,11 @@ func (b *Broker) Clear(c Call) (*Permit, error) {
 	if b.closed {
 		return nil, ErrAborted
 	}
-	if _, taken := b.byCall[c.Coordinates]; taken {
-		return nil, ErrOutstanding
+	if earlier, ok := b.byCall[c.Coordinates]; ok {
+		if b.live[earlier].used {
+			return nil, ErrOutstanding
+		}
+		delete(b.live, earlier)
 	}
 	b.live[p], b.byCall[c.Coordinates] = &usage{}, p
 	return p, nil
@@ -194,7 +199,11 @@ func (b *Broker) Admit(p *Permit, c Call) error {
 	if err != nil {
 		return err
 	}
-	return usable(u, p.grant, grantOf(c))
+	if err := usable(u, p.grant, grantOf(c)); err != nil {
+		return err
+	}
+	u.used = true
+	return nil
 }
 
 // outstanding finds the state of a permit. The caller holds mu.
@@ -249,7 +258,7 @@ func (b *Broker) begin(p *Permit, end context.CancelCauseFunc) error {
 	case u.end != nil:
 		return ErrBusy
 	}
-	u.end = end
+	u.used, u.end = true, end
 	return nil
 }
 

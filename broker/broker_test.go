@@ -181,9 +181,9 @@ func TestPermitsAreSettledExactlyOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := newBroker(t, policy.BypassPermissions)
 		type held struct {
-			permit           *broker.Permit
-			call             broker.Call
-			settled, revoked bool
+			permit                 *broker.Permit
+			call                   broker.Call
+			used, settled, revoked bool
 		}
 		var given []*held
 		closed := false
@@ -196,20 +196,23 @@ func TestPermitsAreSettledExactlyOnce(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"clear": func(t *rapid.T) {
 				c := call(rapid.SampledFrom(all).Draw(t, "op"), rapid.IntRange(0, 2).Draw(t, "index"))
-				taken := slices.ContainsFunc(given, func(h *held) bool { return !h.settled && h.call.Coordinates == c.Coordinates })
+				earlier := slices.IndexFunc(given, func(h *held) bool { return !h.settled && h.call.Coordinates == c.Coordinates })
 				p, err := b.Clear(c)
 				switch {
 				case closed:
 					if !errors.Is(err, broker.ErrAborted) {
 						t.Fatalf("closed: %v", err)
 					}
-				case taken:
+				case earlier >= 0 && given[earlier].used:
 					if !errors.Is(err, broker.ErrOutstanding) {
 						t.Fatalf("outstanding: %v", err)
 					}
 				case err != nil:
 					t.Fatal(err)
 				default:
+					if earlier >= 0 {
+						given[earlier].settled = true
+					}
 					given = append(given, &held{permit: p, call: c})
 				}
 			},
@@ -225,6 +228,7 @@ func TestPermitsAreSettledExactlyOnce(t *testing.T) {
 				if err := b.Admit(h.permit, h.call); !errors.Is(err, want) {
 					t.Fatalf("%v, want %v", err, want)
 				}
+				h.used = h.used || want == nil
 			},
 			"settle": func(t *rapid.T) {
 				h := pick(t)
