@@ -18,9 +18,9 @@
 //
 // # Traffic
 //
-// Two commits outside the engine's writer, both at boot: [Session.EnsureID] and
-// [Session.EnsureStrand], guarded by the absence of what they write. Reads
-// registers through one accessor for each namespace.
+// Three commits outside the engine's writer, all at boot: [Session.EnsureID],
+// [Session.EnsureWorkspace] and [Session.EnsureStrand], guarded by the absence of
+// what they write. Reads registers through one accessor for each namespace.
 //
 // # Invariants
 //
@@ -45,10 +45,11 @@ import (
 	"github.com/loom-run/loom/storage"
 )
 
-// The reserved cells of fact.custom that hold a session's identity.
+// The reserved cells of fact.custom that say what a session is.
 const (
-	IDKey     = "session/id"
-	ParentKey = "session/parent"
+	IDKey        = "session/id"
+	ParentKey    = "session/parent"
+	WorkspaceKey = "session/workspace" // the absolute directory that it works in
 )
 
 // MainStrand is the strand that a person talks to.
@@ -201,6 +202,32 @@ func (s *View) identity(key string) (id.SessionID, bool, error) {
 		return id.ParseSessionID(text)
 	})
 	return c.Value, ok, err
+}
+
+// Workspace reads the directory that the session works in.
+func (s *View) Workspace() (string, bool, error) {
+	c, ok, err := read(s, register.FactCustom, WorkspaceKey, func(v jsonv.Value) (string, error) {
+		text, isText := v.Text()
+		if !isText {
+			return "", corrupt.New("session.Workspace", "workspace", "the text of a directory", v.Kind().String())
+		}
+		return text, nil
+	})
+	return c.Value, ok, err
+}
+
+// EnsureWorkspace records the directory of a new session and returns the one that
+// is recorded.
+func (s *Session) EnsureWorkspace(dir string) (string, error) {
+	_, err := s.store.Commit(tx.Tx{
+		Writes:   []tx.Write{tx.Set(register.FactCustom, WorkspaceKey, jsonv.Str(dir))},
+		Expected: []tx.Expectation{tx.ExpectAbsent(register.FactCustom, WorkspaceKey)},
+	})
+	if _, recorded := errors.AsType[*tx.StaleExpectation](err); err != nil && !recorded {
+		return "", flatten(err)
+	}
+	dir, _, err = s.Workspace()
+	return dir, err
 }
 
 // catalog is the part of a store that shows a session's identity without a
