@@ -1,6 +1,8 @@
 package jsonv
 
 import (
+	"math"
+	"math/bits"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -14,19 +16,45 @@ const boundary = "jsonv.Parse"
 // comparing; a larger object uses a set.
 const smallObject = 16
 
-// Parse reads exactly one document. The error is always a [*corrupt.Report]
-// whose subject is the offset in code points.
+// maxText is the longest document, so that a place in it and in its decoded
+// strings fits 32 bits.
+const maxText = math.MaxInt32
+
+// bytesPerNode is about what a member of a row takes: a guess that spares most of
+// the growing.
+const bytesPerNode = 48
+
+// Parse reads exactly one document of at most 2 GiB. The error is always a
+// [*corrupt.Report] whose subject is the offset in code points.
 func Parse(data []byte) (Value, error) { return ParseString(string(data)) }
 
 // ParseString is [Parse] over a string; strings of the result without escapes
 // share its memory.
 func ParseString(text string) (Value, error) {
 	p := parser{s: text}
+	if len(text) > maxText {
+		return Value{}, p.fail(0, "at most 2 GiB")
+	}
 	if !utf8.ValidString(text) {
 		return Value{}, p.fail(firstInvalid(text), "valid UTF-8")
 	}
+	return p.document()
+}
+
+type parser struct {
+	s       string
+	i       int
+	trusted bool   // text of our own writer: nests as deep as it is
+	nodes   []node // the members of the containers that were closed
+	open    []node // what the containers around the cursor hold so far, innermost last
+	decoded []string
+	buf     []byte // the string with escapes that is being read
+}
+
+func (p *parser) document() (Value, error) {
+	p.nodes = make([]node, 0, min(len(p.s)/bytesPerNode, 4096))
 	p.space()
-	v, err := p.value(0)
+	root, err := p.value(0)
 	if err != nil {
 		return Value{}, err
 	}
@@ -34,14 +62,20 @@ func ParseString(text string) (Value, error) {
 	if p.i != len(p.s) {
 		return Value{}, p.fail(p.i, "the end of the document")
 	}
-	return v, nil
+	m := &members{text: p.s, decoded: p.decoded, nodes: p.nodes}
+	return m.value(&root), nil
 }
 
-type parser struct {
-	s       string
-	i       int
-	trusted bool // text of our own writer: nests as deep as it is
+// close makes a container of the open members since from.
+func (p *parser) close(kind Kind, from int) node {
+	n := node{kind: kind, text: span{uint32(len(p.nodes)), uint32(len(p.open) - from)}}
+	p.nodes = append(p.nodes, p.open[from:]...)
+	p.open = p.open[:from]
+	return n
 }
+
+// name returns the text of a name that was read.
+func (p *parser) name(s span) string { return piece(p.s, p.decoded, s) }
 
 func (p *parser) fail(at int, expected string) *corrupt.Report {
 	at = min(at, len(p.s))
@@ -87,14 +121,14 @@ func (p *parser) space() {
 	}
 }
 
-func (p *parser) value(depth int) (Value, error) {
+func (p *parser) value(depth int) (node, error) {
 	if p.i >= len(p.s) {
-		return Value{}, p.fail(p.i, "a value")
+		return node{}, p.fail(p.i, "a value")
 	}
 	switch c := p.s[p.i]; {
 	case c == '"':
 		s, err := p.str()
-		return Value{kind: String, text: s}, err
+		return node{kind: String, text: s}, err
 	case c == '{':
 		return p.object(depth + 1)
 	case c == '[':
@@ -102,13 +136,14 @@ func (p *parser) value(depth int) (Value, error) {
 	case c == '-' || c >= '0' && c <= '9':
 		return p.number()
 	case c == 't':
-		return Value{kind: Bool, text: "true"}, p.word("true")
+		n := node{kind: Bool, text: span{uint32(p.i), uint32(len("true"))}}
+		return n, p.word("true")
 	case c == 'f':
-		return Value{kind: Bool}, p.word("false")
+		return node{kind: Bool}, p.word("false")
 	case c == 'n':
-		return Value{}, p.word("null")
+		return node{}, p.word("null")
 	}
-	return Value{}, p.fail(p.i, "a value")
+	return node{}, p.fail(p.i, "a value")
 }
 
 // word must not return a typed nil, hence the plain error.
@@ -120,7 +155,7 @@ func (p *parser) word(w string) error {
 	return nil
 }
 
-func (p *parser) open(depth int) error {
+func (p *parser) enter(depth int) error {
 	if depth > MaxDepth && !p.trusted {
 		return p.fail(p.i, "at most "+strconv.Itoa(MaxDepth)+" nested containers")
 	}
@@ -129,89 +164,93 @@ func (p *parser) open(depth int) error {
 	return nil
 }
 
-func (p *parser) array(depth int) (Value, error) {
-	if err := p.open(depth); err != nil {
-		return Value{}, err
+func (p *parser) array(depth int) (node, error) {
+	if err := p.enter(depth); err != nil {
+		return node{}, err
 	}
-	v := Value{kind: Array}
+	from := len(p.open)
 	if p.i < len(p.s) && p.s[p.i] == ']' {
 		p.i++
-		return v, nil
+		return node{kind: Array}, nil
 	}
 	for {
 		e, err := p.value(depth)
 		if err != nil {
-			return Value{}, err
+			return node{}, err
 		}
-		v.list = append(v.list, Member{Value: e})
+		p.open = append(p.open, e)
 		more, err := p.more(']')
 		if err != nil {
-			return Value{}, err
+			return node{}, err
 		}
 		if !more {
-			return v, nil
+			return p.close(Array, from), nil
 		}
 	}
 }
 
-func (p *parser) object(depth int) (Value, error) {
-	if err := p.open(depth); err != nil {
-		return Value{}, err
+func (p *parser) object(depth int) (node, error) {
+	if err := p.enter(depth); err != nil {
+		return node{}, err
 	}
-	v := Value{kind: Object}
+	from := len(p.open)
 	if p.i < len(p.s) && p.s[p.i] == '}' {
 		p.i++
-		return v, nil
+		return node{kind: Object}, nil
 	}
 	var seen map[string]struct{}
 	for {
 		at := p.i
 		if p.i >= len(p.s) || p.s[p.i] != '"' {
-			return Value{}, p.fail(p.i, "a field name")
+			return node{}, p.fail(p.i, "a field name")
 		}
 		name, err := p.str()
 		if err != nil {
-			return Value{}, err
+			return node{}, err
 		}
-		if duplicate(v.list, &seen, name) {
-			return Value{}, p.fail(at, "each field name once")
+		if p.duplicate(p.open[from:], &seen, name) {
+			return node{}, p.fail(at, "each field name once")
 		}
 		p.space()
 		if p.i >= len(p.s) || p.s[p.i] != ':' {
-			return Value{}, p.fail(p.i, "a colon")
+			return node{}, p.fail(p.i, "a colon")
 		}
 		p.i++
 		p.space()
-		e, err := p.value(depth)
+		field, err := p.value(depth)
 		if err != nil {
-			return Value{}, err
+			return node{}, err
 		}
-		v.list = append(v.list, Member{Name: name, Value: e})
+		field.name = name
+		p.open = append(p.open, field)
 		more, err := p.more('}')
 		if err != nil {
-			return Value{}, err
+			return node{}, err
 		}
 		if !more {
-			return v, nil
+			return p.close(Object, from), nil
 		}
 	}
 }
 
-func duplicate(list []Member, seen *map[string]struct{}, name string) bool {
-	if len(list) < smallObject {
-		for i := range list {
-			if list[i].Name == name {
+// duplicate reports whether one of the fields so far has that name. seen is the
+// set of their names once there are many.
+func (p *parser) duplicate(fields []node, seen *map[string]struct{}, s span) bool {
+	if len(fields) < smallObject {
+		for i := range fields {
+			if old := fields[i].name; old.n == s.n && p.name(old) == p.name(s) {
 				return true
 			}
 		}
 		return false
 	}
 	if *seen == nil {
-		*seen = make(map[string]struct{}, 2*len(list))
-		for i := range list {
-			(*seen)[list[i].Name] = struct{}{}
+		*seen = make(map[string]struct{}, 2*len(fields))
+		for i := range fields {
+			(*seen)[p.name(fields[i].name)] = struct{}{}
 		}
 	}
+	name := p.name(s)
 	if _, dup := (*seen)[name]; dup {
 		return true
 	}
@@ -236,7 +275,7 @@ func (p *parser) more(closing byte) (bool, error) {
 	return false, p.fail(p.i, "a comma or "+string(closing))
 }
 
-func (p *parser) number() (Value, error) {
+func (p *parser) number() (node, error) {
 	start := p.i
 	if p.s[p.i] == '-' {
 		p.i++
@@ -244,14 +283,14 @@ func (p *parser) number() (Value, error) {
 	if p.i < len(p.s) && p.s[p.i] == '0' {
 		p.i++ // no digit may follow a leading zero; what follows is judged by the caller
 	} else if !p.digits() {
-		return Value{}, p.fail(p.i, "a digit")
+		return node{}, p.fail(p.i, "a digit")
 	}
 	kind := Int
 	if p.i < len(p.s) && p.s[p.i] == '.' {
 		kind = Float
 		p.i++
 		if !p.digits() {
-			return Value{}, p.fail(p.i, "a digit after the point")
+			return node{}, p.fail(p.i, "a digit after the point")
 		}
 	}
 	if p.i < len(p.s) && (p.s[p.i] == 'e' || p.s[p.i] == 'E') {
@@ -261,17 +300,19 @@ func (p *parser) number() (Value, error) {
 			p.i++
 		}
 		if !p.digits() {
-			return Value{}, p.fail(p.i, "a digit in the exponent")
+			return node{}, p.fail(p.i, "a digit in the exponent")
 		}
 	}
-	lit := p.s[start:p.i]
 	if kind == Float {
-		if _, err := strconv.ParseFloat(lit, 64); err != nil {
-			return Value{}, p.fail(start, "a number that a double can hold")
+		if _, err := strconv.ParseFloat(p.s[start:p.i], 64); err != nil {
+			return node{}, p.fail(start, "a number that a double can hold")
 		}
 	}
-	return Value{kind: kind, text: lit}, nil
+	return node{kind: kind, text: p.since(start)}, nil
 }
+
+// since is the text from start to the cursor.
+func (p *parser) since(start int) span { return span{uint32(start), uint32(p.i - start)} }
 
 func (p *parser) digits() bool {
 	start := p.i
@@ -282,49 +323,61 @@ func (p *parser) digits() bool {
 }
 
 // str reads a string whose opening quote is at the cursor. A string without
-// escapes is a slice of the input.
-func (p *parser) str() (string, error) {
+// escapes stays where it is.
+func (p *parser) str() (span, error) {
 	start := p.i + 1
-	for i := start; i < len(p.s); i++ {
-		switch c := p.s[i]; {
-		case c == '"':
-			p.i = i + 1
-			return p.s[start:i], nil
-		case c == '\\':
-			return p.escaped(start, i)
-		case c < 0x20:
-			return "", p.fail(i, "no raw control character in a string")
-		}
+	p.i = skipPlain(p.s, start)
+	if p.i < len(p.s) && p.s[p.i] == '"' {
+		s := p.since(start)
+		p.i++
+		return s, nil
 	}
-	return "", p.fail(len(p.s), "a closing quote")
+	p.buf = p.buf[:0]
+	for p.i < len(p.s) {
+		p.buf = append(p.buf, p.s[start:p.i]...)
+		switch p.s[p.i] {
+		case '"':
+			p.i++
+			p.decoded = append(p.decoded, string(p.buf))
+			return span{uint32(len(p.s) + len(p.decoded) - 1), uint32(len(p.buf))}, nil
+		case '\\':
+			r, n, bad := unescape(p.s[p.i:])
+			if bad != "" {
+				return span{}, p.fail(p.i, bad)
+			}
+			p.buf = utf8.AppendRune(p.buf, r)
+			start = p.i + n
+		default:
+			return span{}, p.fail(p.i, "no raw control character in a string")
+		}
+		p.i = skipPlain(p.s, start)
+	}
+	return span{}, p.fail(len(p.s), "a closing quote")
 }
 
-func (p *parser) escaped(start, at int) (string, error) {
-	buf := make([]byte, 0, 2*(at-start)+16)
-	buf = append(buf, p.s[start:at]...)
-	for i := at; i < len(p.s); {
-		switch c := p.s[i]; {
-		case c == '"':
-			p.i = i + 1
-			return string(buf), nil
-		case c < 0x20:
-			return "", p.fail(i, "no raw control character in a string")
-		case c == '\\':
-			r, n, bad := unescape(p.s[i:])
-			if bad != "" {
-				return "", p.fail(i, bad)
-			}
-			buf = utf8.AppendRune(buf, r)
-			i += n
-		default:
-			run := i
-			for i < len(p.s) && p.s[i] != '"' && p.s[i] != '\\' && p.s[i] >= 0x20 {
-				i++
-			}
-			buf = append(buf, p.s[run:i]...)
+// skipPlain returns the first index from i on of a byte that a JSON string does
+// not hold as it is: a quote, a backslash or a C0 control; len(s) if there is
+// none. It looks at eight bytes at a time: a byte of a word is found by the
+// borrow that subtracting takes from its top bit. A borrow can mark bytes above
+// a found one wrongly, never below, so the lowest mark is right.
+func skipPlain(s string, i int) int {
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; i+8 <= len(s); i += 8 {
+		t := s[i : i+8]
+		w := uint64(t[0]) | uint64(t[1])<<8 | uint64(t[2])<<16 | uint64(t[3])<<24 |
+			uint64(t[4])<<32 | uint64(t[5])<<40 | uint64(t[6])<<48 | uint64(t[7])<<56
+		quote, slash := w^'"'*ones, w^'\\'*ones
+		found := ((w-' '*ones)&^w | (quote-ones)&^quote | (slash-ones)&^slash) & tops
+		if found != 0 {
+			return i + bits.TrailingZeros64(found)/8
 		}
 	}
-	return "", p.fail(len(p.s), "a closing quote")
+	for ; i < len(s); i++ {
+		if c := s[i]; c < ' ' || c == '"' || c == '\\' {
+			return i
+		}
+	}
+	return i
 }
 
 // unescape reads the escape at the start of s and returns its rune and length,

@@ -11,16 +11,30 @@ import (
 // decoder reads all its fields in a row and looks at [Reader.Err] once.
 type Reader struct {
 	v        Value
+	next     int // the field after the one found last: decoders ask in the order of encoders
 	boundary string
 	err      error
+}
+
+// get is [Value.Get] that looks first where the next field should be.
+func (r *Reader) get(name string) (Value, bool) {
+	i := r.next
+	if r.v.kind != Object || i >= r.v.Len() || r.v.name(i) != name {
+		i = r.v.find(name)
+	}
+	if i < 0 {
+		return Value{}, false
+	}
+	r.next = i + 1
+	return r.v.At(i), true
 }
 
 // Read starts reading v, which must be an object. boundary names the decoder in
 // reports.
 func Read(v Value, boundary string) *Reader {
-	r := &Reader{v: v, boundary: boundary}
+	r := &Reader{v: v, boundary: boundary} // on the caller's stack, as long as this function is inlined
 	if v.kind != Object {
-		r.err = corrupt.New(boundary, "value", "an object", excerpt(v))
+		r.Fail("value", "an object", v)
 	}
 	return r
 }
@@ -52,7 +66,7 @@ const excerptLimit = 1024
 
 func excerpt(v Value) string {
 	if v.kind == Array || v.kind == Object {
-		return v.kind.String() + " of " + strconv.Itoa(len(v.list))
+		return v.kind.String() + " of " + strconv.Itoa(v.Len())
 	}
 	if len(v.text) > excerptLimit {
 		v.text = cutRunes(v.text, excerptLimit/4)
@@ -65,7 +79,7 @@ func (r *Reader) field(name, expected string) (Value, bool) {
 	if r.err != nil {
 		return Value{}, false
 	}
-	v, ok := r.v.Get(name)
+	v, ok := r.get(name)
 	if !ok {
 		r.err = corrupt.New(r.boundary, name, expected, "no such field")
 	}
@@ -77,7 +91,7 @@ func (r *Reader) optional(name string) (Value, bool) {
 	if r.err != nil {
 		return Value{}, false
 	}
-	v, ok := r.v.Get(name)
+	v, ok := r.get(name)
 	return v, ok && v.kind != Null
 }
 
@@ -93,7 +107,7 @@ func (r *Reader) Opaque(name string) *Value {
 	if r.err != nil {
 		return nil
 	}
-	if v, ok := r.v.Get(name); ok {
+	if v, ok := r.get(name); ok {
 		return &v
 	}
 	return nil
@@ -129,7 +143,7 @@ func (r *Reader) OptStr(name string) *string {
 		r.Fail(name, "a string", v)
 		return nil
 	}
-	return &v.text
+	return new(v.text)
 }
 
 // Num returns a required integer of 64 bits.
@@ -182,36 +196,35 @@ func (r *Reader) flag(name string, v Value) bool {
 	return b && ok
 }
 
+// array returns a required array. Where there is none it is null, which has no
+// elements.
+func (r *Reader) array(name string) Value {
+	v, ok := r.field(name, "an array")
+	if ok && v.kind != Array {
+		r.Fail(name, "an array", v)
+		return Value{}
+	}
+	return v
+}
+
 // List returns the elements of a required array.
 func (r *Reader) List(name string) []Value {
-	v, ok := r.field(name, "an array")
-	if !ok {
-		return nil
-	}
-	if v.kind != Array {
-		r.Fail(name, "an array", v)
-		return nil
-	}
-	out := make([]Value, len(v.list))
-	for i := range v.list {
-		out[i] = v.list[i].Value
-	}
-	return out
+	return Each(r, name, func(v Value) (Value, error) { return v, nil })
 }
 
 // Strs returns a required array of strings.
 func (r *Reader) Strs(name string) []string {
-	list := r.List(name)
+	v := r.array(name)
 	if r.err != nil {
 		return nil
 	}
-	out := make([]string, len(list))
-	for i, v := range list {
-		if v.kind != String {
-			r.Fail(name+"["+strconv.Itoa(i)+"]", "a string", v)
+	out := make([]string, 0, v.Len())
+	for i, e := range v.Elems() {
+		if e.kind != String {
+			r.Fail(name+"["+strconv.Itoa(i)+"]", "a string", e)
 			return nil
 		}
-		out[i] = v.text
+		out = append(out, e.text)
 	}
 	return out
 }
@@ -244,13 +257,13 @@ func (r *Reader) Exact(names ...string) {
 
 // Each decodes every element of a required array with one decoder.
 func Each[T any](r *Reader, name string, decode func(Value) (T, error)) []T {
-	list := r.List(name)
+	v := r.array(name)
 	if r.err != nil {
 		return nil
 	}
-	out := make([]T, 0, len(list))
-	for i, v := range list {
-		x, err := decode(v)
+	out := make([]T, 0, v.Len())
+	for i := range v.Len() {
+		x, err := decode(v.At(i))
 		if err != nil {
 			r.Adopt(name+"["+strconv.Itoa(i)+"]", err)
 			return nil

@@ -60,17 +60,71 @@ func (k Kind) String() string { return kindNames[k] }
 
 // Value is one JSON value. The zero Value is null. Values are immutable: no
 // method changes one, and callers must not keep writing to a slice they built
-// one from.
+// one from. A value that was parsed keeps its whole document in memory.
 type Value struct {
+	_    [0]func() // == would compare places, not values: see Equal
 	kind Kind
 	text string   // String: the text. Int, Float: the literal. Bool: "true" or "".
-	list []Member // Array (names empty) or Object
+	span span     // Array, Object: its members in tree; n is their number
+	tree *members // nil where there is none
 }
 
 // Member is one field of an object.
 type Member struct {
 	Name  string
 	Value Value
+}
+
+// members holds the members of containers. Those of a parsed document stand in
+// one array without pointers: a few allocations for a document instead of one
+// for each container, and nothing in it for a garbage collector to follow.
+type members struct {
+	built []Member // of one container that was built by hand; nil for a document
+
+	text    string   // the document
+	decoded []string // its strings that were written with escapes
+	nodes   []node   // the members of each container stand side by side
+}
+
+type node struct {
+	kind Kind
+	name span // in an array: empty
+	text span // String: the text. Int, Float: the literal. Bool: "true" or "". Array, Object: the members in nodes.
+}
+
+// span is a piece of a document: n bytes of text from at on; past the end of
+// text, the decoded string of that number; of nodes, n from at on.
+type span struct{ at, n uint32 }
+
+func piece(text string, decoded []string, s span) string {
+	if int(s.at) < len(text) {
+		return text[s.at : s.at+s.n]
+	}
+	return decoded[int(s.at)-len(text)]
+}
+
+func (m *members) slice(s span) string { return piece(m.text, m.decoded, s) }
+
+func (m *members) value(n *node) Value {
+	if n.kind == Array || n.kind == Object {
+		return Value{kind: n.kind, span: n.text, tree: m}
+	}
+	return Value{kind: n.kind, text: m.slice(n.text)}
+}
+
+// name returns the name of member i.
+func (v Value) name(i int) string {
+	if v.tree.built != nil {
+		return v.tree.built[i].Name
+	}
+	return v.tree.slice(v.tree.nodes[int(v.span.at)+i].name)
+}
+
+func build(kind Kind, list []Member) Value {
+	if len(list) == 0 {
+		return Value{kind: kind}
+	}
+	return Value{kind: kind, span: span{n: uint32(len(list))}, tree: &members{built: list}}
 }
 
 // Str is a string value.
@@ -109,12 +163,12 @@ func Arr(elems ...Value) Value {
 	for i, e := range elems {
 		list[i].Value = e
 	}
-	return Value{kind: Array, list: list}
+	return build(Array, list)
 }
 
 // Obj is an object with its fields in the given order. Callers must not repeat
 // a name: such a value is written, but does not parse again.
-func Obj(fields ...Member) Value { return Value{kind: Object, list: fields} }
+func Obj(fields ...Member) Value { return build(Object, fields) }
 
 // F is a field, for use with [Obj].
 func F(name string, v Value) Member { return Member{Name: name, Value: v} }
@@ -139,11 +193,15 @@ func (v Value) Int64() (int64, bool) {
 	if v.kind != Int {
 		return 0, false
 	}
+	if len(v.text) > len("-9223372036854775808") {
+		return 0, false // an error of strconv would copy the literal
+	}
 	n, err := strconv.ParseInt(v.text, 10, 64)
 	return n, err == nil
 }
 
-// BigInt returns an integer of any size.
+// BigInt returns an integer of any size. Converting takes more than linear time:
+// bound what comes from outside.
 func (v Value) BigInt() (*big.Int, bool) {
 	if v.kind != Int {
 		return nil, false
@@ -161,10 +219,18 @@ func (v Value) Float64() (float64, bool) {
 }
 
 // Len returns the number of elements or fields, 0 for a scalar.
-func (v Value) Len() int { return len(v.list) }
+func (v Value) Len() int { return int(v.span.n) }
 
-// At returns element or field value i.
-func (v Value) At(i int) Value { return v.list[i].Value }
+// At returns element or field value i, which must be less than Len.
+func (v Value) At(i int) Value {
+	if i < 0 || i >= v.Len() {
+		panic("jsonv: element " + strconv.Itoa(i) + " of " + strconv.Itoa(v.Len()))
+	}
+	if v.tree.built != nil {
+		return v.tree.built[i].Value
+	}
+	return v.tree.value(&v.tree.nodes[int(v.span.at)+i])
+}
 
 // Elems yields the elements of an array and nothing for other kinds.
 func (v Value) Elems() iter.Seq2[int, Value] {
@@ -172,8 +238,8 @@ func (v Value) Elems() iter.Seq2[int, Value] {
 		if v.kind != Array {
 			return
 		}
-		for i := range v.list {
-			if !yield(i, v.list[i].Value) {
+		for i := range v.Len() {
+			if !yield(i, v.At(i)) {
 				return
 			}
 		}
@@ -186,8 +252,8 @@ func (v Value) Fields() iter.Seq2[string, Value] {
 		if v.kind != Object {
 			return
 		}
-		for i := range v.list {
-			if !yield(v.list[i].Name, v.list[i].Value) {
+		for i := range v.Len() {
+			if !yield(v.name(i), v.At(i)) {
 				return
 			}
 		}
@@ -196,52 +262,59 @@ func (v Value) Fields() iter.Seq2[string, Value] {
 
 // Get returns the first field of that name.
 func (v Value) Get(name string) (Value, bool) {
-	if v.kind == Object {
-		for i := range v.list {
-			if v.list[i].Name == name {
-				return v.list[i].Value, true
-			}
-		}
+	if i := v.find(name); i >= 0 {
+		return v.At(i), true
 	}
 	return Value{}, false
 }
 
-// With returns v with the field set: replaced in place, or appended.
-func (v Value) With(name string, field Value) Value {
-	list := make([]Member, 0, len(v.list)+1)
-	found := false
-	for _, m := range v.list {
-		if m.Name == name {
-			m.Value, found = field, true
+// find returns the index of the first field of that name, -1 if there is none.
+func (v Value) find(name string) int {
+	if v.kind == Object {
+		for i := range v.Len() {
+			if v.name(i) == name {
+				return i
+			}
 		}
-		list = append(list, m)
 	}
-	if !found {
+	return -1
+}
+
+// With returns v with the field set: replaced in place, or appended. What is not
+// an object counts as the empty one.
+func (v Value) With(name string, field Value) Value {
+	list := make([]Member, 0, v.Len()+1)
+	for n, old := range v.Fields() {
+		list = append(list, F(n, old))
+	}
+	if i := v.find(name); i >= 0 {
+		list[i].Value = field
+	} else {
 		list = append(list, F(name, field))
 	}
-	return Value{kind: Object, list: list}
+	return Obj(list...)
 }
 
 // Depth returns how many containers are open at the deepest place: 0 for a scalar.
 func (v Value) Depth() int {
+	if v.kind != Array && v.kind != Object {
+		return 0
+	}
 	deepest := 0
-	for i := range v.list {
-		deepest = max(deepest, v.list[i].Value.Depth())
+	for i := range v.Len() {
+		deepest = max(deepest, v.At(i).Depth())
 	}
-	if v.kind == Array || v.kind == Object {
-		deepest++
-	}
-	return deepest
+	return deepest + 1
 }
 
 // Equal reports whether both values have the same kinds, texts, literals and
 // order.
 func (v Value) Equal(o Value) bool {
-	if v.kind != o.kind || v.text != o.text || len(v.list) != len(o.list) {
+	if v.kind != o.kind || v.text != o.text || v.Len() != o.Len() {
 		return false
 	}
-	for i := range v.list {
-		if v.list[i].Name != o.list[i].Name || !v.list[i].Value.Equal(o.list[i].Value) {
+	for i := range v.Len() {
+		if v.kind == Object && v.name(i) != o.name(i) || !v.At(i).Equal(o.At(i)) {
 			return false
 		}
 	}

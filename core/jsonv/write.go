@@ -19,21 +19,21 @@ func (v Value) Append(dst []byte) []byte {
 		return AppendString(dst, v.text)
 	case Array:
 		dst = append(dst, '[')
-		for i := range v.list {
+		for i := range v.Len() {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = v.list[i].Value.Append(dst)
+			dst = v.At(i).Append(dst)
 		}
 		return append(dst, ']')
 	case Object:
 		dst = append(dst, '{')
-		for i := range v.list {
+		for i := range v.Len() {
 			if i > 0 {
 				dst = append(dst, ',')
 			}
-			dst = append(AppendString(dst, v.list[i].Name), ':')
-			dst = v.list[i].Value.Append(dst)
+			dst = append(AppendString(dst, v.name(i)), ':')
+			dst = v.At(i).Append(dst)
 		}
 		return append(dst, '}')
 	}
@@ -47,27 +47,17 @@ const hexDigits = "0123456789abcdef"
 // nothing else. Bytes that are not UTF-8 become U+FFFD, since a durable text
 // must parse again; callers that must not lose them check first.
 func AppendString(dst []byte, s string) []byte {
+	if !utf8.ValidString(s) {
+		s = repaired(s)
+	}
 	dst = append(dst, '"')
-	run := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c >= 0x20 && c != '"' && c != '\\' && c < utf8.RuneSelf {
-			i++
-			continue
+	for {
+		i := skipPlain(s, 0)
+		dst = append(dst, s[:i]...)
+		if i == len(s) {
+			return append(dst, '"')
 		}
-		if c >= utf8.RuneSelf {
-			r, n := utf8.DecodeRuneInString(s[i:])
-			if r == utf8.RuneError && n == 1 {
-				dst = append(append(dst, s[run:i]...), "\uFFFD"...)
-				i++
-				run = i
-				continue
-			}
-			i += n
-			continue
-		}
-		dst = append(dst, s[run:i]...)
-		switch c {
+		switch c := s[i]; c {
 		case '"', '\\':
 			dst = append(dst, '\\', c)
 		case '\b':
@@ -83,41 +73,50 @@ func AppendString(dst []byte, s string) []byte {
 		default:
 			dst = append(dst, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
 		}
-		i++
-		run = i
+		s = s[i+1:]
 	}
-	return append(append(dst, s[run:]...), '"')
+}
+
+// repaired returns s with one U+FFFD for each byte that is not UTF-8.
+func repaired(s string) string {
+	b := make([]byte, 0, len(s)+16)
+	for _, r := range s {
+		b = utf8.AppendRune(b, r)
+	}
+	return string(b)
 }
 
 // Writer appends compact JSON and places the commas. The zero Writer is ready.
 // It does not check that brackets match: its callers are encoders with a fixed
 // shape, whose tests read back what they wrote.
 type Writer struct {
-	buf []byte
+	buf  []byte
+	from int // what stood before belongs to the caller
 }
 
-// NewWriter continues after dst.
-func NewWriter(dst []byte) *Writer { return &Writer{buf: dst} }
+// NewWriter continues after dst, which may hold anything: the first value is
+// written without a comma.
+func NewWriter(dst []byte) *Writer { return &Writer{buf: dst, from: len(dst)} }
 
-// Bytes returns all that was written.
+// Bytes returns what the writer continued and all that was written.
 func (w *Writer) Bytes() []byte { return w.buf }
 
-// Tree returns what was written as a value. The text is the writer's own, so it
-// is trusted: no depth limit applies here (a commit refuses what nests too deep)
-// and malformed text is a fault of the encoder.
+// Tree returns the one value that was written. The text is the writer's own, so
+// it is trusted: no depth limit applies here (a commit refuses what nests too
+// deep) and malformed text is a fault of the encoder.
 func (w *Writer) Tree() Value {
-	p := parser{s: string(w.buf), trusted: true}
-	v, err := p.value(0)
-	if err != nil || p.i != len(p.s) {
+	p := parser{s: string(w.buf[w.from:]), trusted: true}
+	v, err := p.document()
+	if err != nil {
 		panic(fmt.Sprintf("jsonv: an encoder wrote malformed JSON: %v", err))
 	}
 	return v
 }
 
 // comma separates values: a value just ended unless the last byte opens
-// something. The first value after a foreign prefix must be inside a bracket.
+// something.
 func (w *Writer) comma() {
-	if n := len(w.buf); n > 0 {
+	if n := len(w.buf); n > w.from {
 		switch w.buf[n-1] {
 		case '{', '[', ':':
 		default:
