@@ -2,6 +2,7 @@ package provider
 
 import (
 	"context"
+	"slices"
 
 	"github.com/loom-run/loom/core/message"
 )
@@ -45,6 +46,17 @@ const (
 	// Cancelled: the caller ended the attempt.
 	Cancelled Class = "cancelled"
 )
+
+var classes = []Class{
+	Transport, Disconnect, RateLimit, Overloaded, Server, Deadline,
+	Overflow, Quota, Auth, NotFound, InvalidRequest, Refused, MalformedStream, UnmappedStopReason, MissingKey, Cancelled,
+}
+
+// Classes returns every class.
+func Classes() []Class { return slices.Clone(classes) }
+
+// Known reports whether c is one of the classes.
+func (c Class) Known() bool { return slices.Contains(classes, c) }
 
 // Retryable reports whether the same request may succeed later. It follows from the class alone: a new attempt is worth its cost when the
 // failure was about the moment and not about the request.

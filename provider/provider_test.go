@@ -98,12 +98,18 @@ func TestClassifyIsTotalAndLeavesItsWordsAlone(t *testing.T) {
 }
 
 func TestOnlyFailuresOfTheMomentAreRetried(t *testing.T) {
-	for class, want := range map[provider.Class]bool{
+	retried := map[provider.Class]bool{
 		provider.Transport: true, provider.Disconnect: true, provider.RateLimit: true, provider.Overloaded: true, provider.Server: true,
 		provider.Deadline: true, provider.Overflow: false, provider.Quota: false, provider.Auth: false, provider.NotFound: false,
 		provider.InvalidRequest: false, provider.Refused: false, provider.MalformedStream: false, provider.UnmappedStopReason: false,
 		provider.MissingKey: false, provider.Cancelled: false, "unheard of": false,
-	} {
+	}
+	for _, class := range provider.Classes() {
+		if _, judged := retried[class]; !judged || !class.Known() {
+			t.Errorf("%s is not in the table, or not known", class)
+		}
+	}
+	for class, want := range retried {
 		if got := (&provider.Error{Class: class}).Retryable(); got != want {
 			t.Errorf("%s: retryable %t", class, got)
 		}
