@@ -1,0 +1,254 @@
+// Package print is the headless host: a run as text for people or as one JSON
+// object for programs.
+//
+// # Purpose
+//
+// A script that starts a run must learn how it ended, always: one result, also
+// after an error, an interrupt or a broken stream, and an exit status that says
+// which of these it was.
+//
+// # Key types
+//
+// [Printer] prints one run ([Printer.Follow]) or one failure before a run
+// ([Printer.Fail]). [Exit] and [Exits] are the exit statuses.
+//
+// # Relationships
+//
+// Imports client, client/plane, client/say, wire and wire/wireclient (whose
+// refusals it reads). Knows nothing of the engine side.
+//
+// # Traffic
+//
+// Text: the answer goes to standard output, progress to standard error. JSON:
+// one object, the last line of standard output. Both are given as writers.
+//
+// # Invariants
+//
+//   - Exactly one result per Printer.
+//   - The result is made of committed frames, never of deltas. Text that streamed
+//     ends like the committed text; where it cannot, that is said.
+//   - Nothing untrusted reaches a screen unescaped. JSON keeps every character,
+//     as an escape where a terminal would obey it.
+//   - When standard output fails, writing stops and the run is followed to its
+//     end all the same. The caller ignores SIGPIPE so that it gets that far.
+package print
+
+import (
+	"context"
+	"io"
+	"strings"
+
+	"github.com/loom-run/loom/client"
+	"github.com/loom-run/loom/client/plane"
+	"github.com/loom-run/loom/client/say"
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/wire"
+)
+
+// Format is what is printed.
+type Format uint8
+
+const (
+	// Text is for people: the answer, and progress beside it.
+	Text Format = iota
+	// JSON is for programs: one object.
+	JSON
+)
+
+// Options is how a run is printed.
+type Options struct {
+	Format Format
+	// Live streams what the model says to standard output as it comes, over all
+	// turns. Without it the answer alone is printed, at the end. Text only.
+	Live           bool
+	Stdout, Stderr io.Writer
+	// Now reads a clock, Unix ms; nil leaves durations out.
+	Now func() int64
+}
+
+// Printer prints one result. It must be made by [New].
+type Printer struct {
+	opts    Options
+	out     *sheet
+	err     *sheet
+	started int64
+	session id.SessionID
+	op      id.OpID
+	run     account
+	done    bool
+	exit    Exit
+
+	open    bool // a segment is being streamed
+	segment wire.Segment
+	aside   id.EntryID // whose text was told beside its calls
+}
+
+// New starts the clock of a run.
+func New(o Options) *Printer {
+	p := &Printer{opts: o, out: &sheet{w: o.Stdout}, err: &sheet{w: o.Stderr}}
+	if o.Now != nil {
+		p.started = o.Now()
+	}
+	return p
+}
+
+// account is what is known of a run from committed frames.
+type account struct {
+	entry   id.EntryID // of the newest answer
+	texts   []string   // of that entry
+	answer  string     // of the newest turn that ended
+	denials []denial
+	turns   int
+	total   plane.Tally
+	ending  plane.Ending
+	failure *failure // in place of a run
+}
+
+type denial struct{ tool, call string }
+
+type failure struct {
+	code    string
+	message string
+	exit    Exit
+}
+
+// Session tells the printer which session its result is about.
+func (p *Printer) Session(s id.SessionID) { p.session = s }
+
+// Follow drives one run to its end and prints it. It returns the exit status.
+func (p *Printer) Follow(ctx context.Context, w plane.Watch, src client.Source, ports client.Ports) Exit {
+	if p.done {
+		return p.exit
+	}
+	p.session, p.op = w.Session, w.Operation
+	state := client.New(w, client.Appends)
+	ending, err := client.Run(ctx, state, src, func(o plane.Output) error { p.put(o); return nil }, ports)
+	if err != nil {
+		ending = plane.Lost{Why: plane.OutputFailed, Err: err}
+	}
+	p.run.ending = ending
+	return p.finish()
+}
+
+// Fail prints a failure that came before a run. It returns the exit status.
+func (p *Printer) Fail(err error) Exit {
+	if p.done {
+		return p.exit
+	}
+	p.run.failure = &failure{code: codeOf(err), message: err.Error(), exit: ofError(err)}
+	return p.finish()
+}
+
+// Refuse is [Printer.Fail] for a failure that has a status of its own, such as a
+// wrong option.
+func (p *Printer) Refuse(exit Exit, code, message string) Exit {
+	if p.done {
+		return p.exit
+	}
+	p.run.failure = &failure{code: code, message: message, exit: exit}
+	return p.finish()
+}
+
+// put takes one output: into the account, and onto the screen where it belongs.
+func (p *Printer) put(o plane.Output) {
+	switch o := o.(type) {
+	case plane.Transcript:
+		p.keep(o.Message())
+	case plane.Chrome:
+		p.show(o.Event())
+	}
+}
+
+func (p *Printer) keep(m plane.Message) {
+	switch m := m.(type) {
+	case plane.Prompt, plane.Reasoning:
+	case plane.Answer:
+		if m.Segment.Entry != p.run.entry {
+			p.run.entry, p.run.texts = m.Segment.Entry, nil
+		}
+		if m.Text != "" {
+			p.run.texts = append(p.run.texts, m.Text)
+		}
+	case plane.Call:
+		p.asideOf(m.Segment.Entry)
+		p.progress(callLine(m))
+	case plane.Result:
+		if m.Gate != nil && m.Gate.Disposition == wire.GateDenied {
+			p.run.denials = append(p.run.denials, denial{tool: m.Name, call: m.CallID})
+		}
+		p.progress(resultLine(m))
+	case plane.Ended:
+		p.op = m.Operation
+	}
+}
+
+func (p *Printer) show(e plane.Event) {
+	switch e := e.(type) {
+	case plane.RunOpened:
+		p.progress(openLine(e))
+	case plane.LiveText:
+		if !e.Reasoning {
+			p.stream(e.Segment, e.Text)
+		}
+	case plane.Settled:
+		if !e.Reasoning {
+			p.settle(e.Segment, e.Verdict)
+		}
+	case plane.Waiting:
+		p.progress(waitLine(e))
+	case plane.LastTurn:
+		p.run.answer = ""
+		if e.Entry == p.run.entry {
+			p.run.answer = joined(p.run.texts)
+		}
+	case plane.Noticed:
+		if e.Audience == wire.ForUser {
+			p.progress(noticeLine(e))
+		}
+	case plane.RunClosed:
+		p.run.turns, p.run.total = e.Turns, e.Total
+	case plane.ToolWindow: // a headless run shows results, not windows
+	}
+}
+
+// asideOf tells what a response said before its first call. It is no answer, so
+// it does not go to standard output unless all text does.
+func (p *Printer) asideOf(entry id.EntryID) {
+	if p.opts.Live || entry != p.run.entry || p.aside == entry {
+		return
+	}
+	p.aside = entry
+	p.progress(say.Line(joined(p.run.texts), maxLine))
+}
+
+// joined puts the texts of one response together as they stand on a page.
+func joined(texts []string) string {
+	var b strings.Builder
+	for i, t := range texts {
+		b.WriteString(t)
+		if i < len(texts)-1 && !strings.HasSuffix(t, "\n") {
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+// finish prints the result, once.
+func (p *Printer) finish() Exit {
+	p.done = true
+	if p.run.failure != nil {
+		p.exit = p.run.failure.exit
+	} else {
+		p.exit = ofEnding(p.run.ending)
+	}
+	if p.opts.Format == JSON {
+		p.out.write(string(p.result()) + "\n")
+	} else {
+		p.finishText()
+	}
+	if p.out.err != nil && p.exit != Interrupted {
+		p.exit = OutputLost
+	}
+	p.complain()
+	return p.exit
+}

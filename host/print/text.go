@@ -1,0 +1,286 @@
+package print
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/loom-run/loom/client/plane"
+	"github.com/loom-run/loom/client/say"
+	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/wire"
+)
+
+// Bounds of what progress lines show, in bytes.
+const (
+	maxField = 100
+	maxLine  = 200
+	maxSaid  = 2000 // an error's sentence
+)
+
+// sheet is a writer that stops at its first error and knows whether it stands at
+// the start of a line.
+type sheet struct {
+	w       io.Writer
+	err     error
+	midLine bool
+}
+
+func (s *sheet) write(text string) {
+	if text == "" || s.err != nil || s.w == nil {
+		return
+	}
+	if _, s.err = io.WriteString(s.w, text); s.err == nil {
+		s.midLine = !strings.HasSuffix(text, "\n")
+	}
+}
+
+// endLine goes to the start of a line.
+func (s *sheet) endLine() {
+	if s.midLine {
+		s.write("\n")
+	}
+}
+
+// progress prints one line to standard error, in text mode. A line of the answer
+// that is complete is ended first, so that the two do not share one on a screen.
+func (p *Printer) progress(line string) {
+	if p.opts.Format != Text || line == "" {
+		return
+	}
+	if !p.open {
+		p.out.endLine()
+	}
+	p.err.write(line + "\n")
+}
+
+// stream prints a piece of a segment to standard output.
+func (p *Printer) stream(seg wire.Segment, text string) {
+	if !p.streams() {
+		return
+	}
+	if !p.open || p.segment != seg {
+		p.out.endLine()
+		p.open, p.segment = true, seg
+	}
+	p.out.write(say.All(text))
+}
+
+func (p *Printer) streams() bool { return p.opts.Format == Text && p.opts.Live }
+
+// settle applies a verdict. What has left a pipe cannot be replaced, so where the
+// committed text is another one, that is said.
+func (p *Printer) settle(seg wire.Segment, v plane.Verdict) {
+	if !p.streams() {
+		return
+	}
+	switch v := v.(type) {
+	case plane.Send:
+		p.stream(seg, v.Text)
+	case plane.Rest:
+		p.stream(seg, v.Text)
+	case plane.Nothing:
+	case plane.Replace, plane.Withhold:
+		p.close()
+		p.progress("loom: the text above was changed when it was committed; what counts is in the session: loom sessions show " + p.session.String())
+	case plane.Retract:
+		p.close()
+		p.progress("loom: the text above was not committed and does not count")
+	}
+	p.close()
+}
+
+// close ends the open segment.
+func (p *Printer) close() {
+	p.open = false
+	p.out.endLine()
+}
+
+// finishText prints what a person still needs: the answer, and the account.
+func (p *Printer) finishText() {
+	p.close()
+	if p.run.failure != nil {
+		return
+	}
+	if !p.opts.Live {
+		p.out.write(say.All(p.run.answer))
+		p.out.endLine()
+	}
+	if p.run.turns > 0 {
+		p.progress(usageLine(p.run.turns, p.run.total))
+	}
+}
+
+// complain tells a person what went wrong, in both formats.
+func (p *Printer) complain() {
+	if p.out.err != nil {
+		p.err.write("loom: standard output could not be written (" + say.Line(p.out.err.Error(), maxField) +
+			"); the run was followed to its end and the session has it\n")
+	}
+	if sentence := p.sentence(); sentence != "" {
+		p.err.write("loom: " + say.Line(sentence, maxSaid) + "\n")
+	}
+}
+
+// sentence is what happened when the run did not complete.
+func (p *Printer) sentence() string {
+	if p.run.failure != nil {
+		return p.run.failure.message
+	}
+	again := " Go on with: loom resume " + p.session.String()
+	switch e := p.run.ending.(type) {
+	case plane.Seen:
+		switch c := e.Cause.(type) {
+		case wire.Completed:
+			return ""
+		case wire.Failed:
+			return "the run failed: " + c.Message + " (" + c.Code + "). What was committed is kept."
+		case wire.Aborted:
+			return "the run was stopped. What was committed is kept."
+		case wire.Blocked:
+			if c.Detail != nil {
+				return "the run was stopped by " + c.Detail.Kind + ": " + c.Detail.Cause + ". What was committed is kept."
+			}
+			return "the run was stopped by a rule. What was committed is kept."
+		case wire.Paused:
+			return "the run waits for a decision." + again
+		default:
+			return "the run ended as " + strconv.Quote(c.Word()) + ", a word that this build does not know."
+		}
+	case plane.Lost:
+		switch e.Why {
+		case plane.Interrupted:
+			return "interrupted before the run's end was seen. What was committed is kept." + again
+		case plane.Stopped:
+			return e.Err.Error()
+		default:
+			return "the run's end was not seen" + because(e.Err) + "; it may still be going, and what was committed is kept." + again
+		}
+	}
+	return ""
+}
+
+func because(err error) string {
+	if err == nil {
+		return " (the stream ended)"
+	}
+	return " (" + err.Error() + ")"
+}
+
+func openLine(e plane.RunOpened) string {
+	return fmt.Sprintf("loom: %s in %s, mode %s", say.Line(e.Model.String(), maxField), say.Line(e.Cwd, maxField), say.Line(string(e.Mode), maxField))
+}
+
+func waitLine(e plane.Waiting) string {
+	return fmt.Sprintf("loom: attempt %d failed (%s); another one follows", e.Attempt, say.Line(e.Error, maxLine))
+}
+
+func noticeLine(e plane.Noticed) string {
+	var b strings.Builder
+	b.WriteString("loom: " + say.Line(e.Code, maxField))
+	for _, f := range e.Facts {
+		b.WriteString(" " + say.Line(f.Name, maxField) + "=" + say.Line(f.Text, maxField))
+	}
+	return b.String()
+}
+
+// callLine names a call with its arguments in short: the first in full as far as
+// a line allows, long ones after it by their size.
+func callLine(c plane.Call) string {
+	var b strings.Builder
+	b.WriteString("> " + say.Line(c.Name, maxField))
+	first := true
+	for name, v := range c.Arguments.Fields() {
+		if b.Len() > maxLine {
+			b.WriteString(" " + say.Ellipsis)
+			break
+		}
+		text, isText := v.Text()
+		if !isText {
+			text = v.String()
+		}
+		if !first && (len(text) > maxField || strings.Contains(text, "\n")) {
+			text = fmt.Sprintf("(%d bytes)", len(text))
+		}
+		if first && isText {
+			b.WriteString(" " + say.Line(text, maxField))
+		} else {
+			b.WriteString(" " + say.Line(name, maxField) + "=" + say.Line(text, maxField))
+		}
+		first = false
+	}
+	if c.Arguments.Kind() != jsonv.Object {
+		b.WriteString(" " + say.Line(c.Arguments.String(), maxField))
+	}
+	return b.String()
+}
+
+// resultLine is the result of a call on one line: the text when it is short, and
+// else its size.
+func resultLine(r plane.Result) string {
+	var bytes int64
+	lines := 0
+	for _, t := range r.Text {
+		bytes += t.Bytes
+		lines += strings.Count(strings.TrimSuffix(t.Text, "\n"), "\n") + 1
+	}
+	first := ""
+	if len(r.Text) > 0 {
+		first = r.Text[0].Text
+	}
+	name := "< " + say.Line(r.Name, maxField)
+	switch {
+	case r.Gate != nil && r.Gate.Disposition == wire.GateDenied:
+		return name + " denied: " + say.Line(first, maxLine)
+	case r.IsError:
+		return name + " failed: " + say.Line(first, maxLine)
+	case len(r.Text) == 0 && r.Images > 0:
+		return name + ": " + plural(int64(r.Images), "image")
+	case lines <= 1 && len(first) <= maxField:
+		return name + ": " + say.Line(first, maxLine)
+	default:
+		return name + ": " + plural(int64(lines), "line") + ", " + plural(bytes, "byte")
+	}
+}
+
+func plural(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return strconv.FormatInt(n, 10) + " " + what + "s"
+}
+
+// usageLine is the account of a run.
+func usageLine(turns int, t plane.Tally) string {
+	cost := "cost unknown"
+	if t.CostMicroUSD.Known {
+		cost = atLeast(t.CostMicroUSD, "$"+dollars(t.CostMicroUSD.N))
+	}
+	return fmt.Sprintf("loom: %s, tokens in %s, cached %s, out %s, %s", plural(int64(turns), "turn"),
+		counted(t.Input), counted(t.CacheRead), counted(t.Output), cost)
+}
+
+func counted(c plane.Count) string {
+	if !c.Known {
+		return "unknown"
+	}
+	return atLeast(c, strconv.FormatInt(c.N, 10))
+}
+
+func atLeast(c plane.Count, text string) string {
+	if c.Exact {
+		return text
+	}
+	return "at least " + text
+}
+
+// dollars writes millionths of a dollar exactly, without trailing zeros past the
+// cents.
+func dollars(micro int64) string {
+	text := fmt.Sprintf("%d.%06d", micro/1_000_000, micro%1_000_000)
+	for strings.HasSuffix(text, "0") && len(text)-strings.IndexByte(text, '.') > 3 {
+		text = text[:len(text)-1]
+	}
+	return text
+}
