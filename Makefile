@@ -64,8 +64,9 @@ test: ## every test
 	@echo "== test"
 	go test ./...
 
-bench: ## every benchmark; BENCHTIME=1s
+bench: ## every benchmark, then whole processes against their budgets; BENCHTIME=1s
 	go test -run '^$$' -bench . -benchmem -benchtime $(BENCHTIME) ./...
+	go run ./bench
 
 fuzz: ## every fuzz target for FUZZTIME=10s each
 	scripts/fuzz $(FUZZTIME)

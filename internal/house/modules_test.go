@@ -138,7 +138,7 @@ func moduleOf(versions map[string]string, imp string) (string, bool) {
 }
 
 // dependencyFaults compares the document with go.mod and with what the tree imports, and its tools with the Makefile's pins.
-func dependencyFaults(rows []dependency, versions map[string]string, tr tree, makefile string) (faults []string) {
+func dependencyFaults(rows []dependency, versions map[string]string, l law, tr tree, makefile string) (faults []string) {
 	inTable := func(table, module string) bool {
 		return slices.ContainsFunc(rows, func(d dependency) bool { return d.table == table && d.module == module })
 	}
@@ -158,9 +158,15 @@ func dependencyFaults(rows []dependency, versions map[string]string, tr tree, ma
 	}
 	missing := map[string]bool{}
 	for _, p := range tr.Packages {
+		r, _ := l.find(p.Path)
 		for _, imp := range foreign(tr, p.Imports) {
-			if m, ok := moduleOf(versions, imp); ok && !isStd(imp) && !inTable("Linked", m) && !inTable("Tests only", m) {
+			m, ok := moduleOf(versions, imp)
+			switch {
+			case !ok || isStd(imp) || inTable("Linked", m):
+			case !inTable("Tests only", m):
 				missing[fmt.Sprintf("%s is imported by %s and not described", m, p.Path)] = true
+			case !r.is("testkit"):
+				missing[fmt.Sprintf("%s is described as for tests only and imported by %s", m, p.Path)] = true
 			}
 		}
 		for _, imp := range foreign(tr, p.TestImports) {
@@ -186,7 +192,7 @@ func TestDependenciesAreDescribed(t *testing.T) {
 	if len(rows) == 0 {
 		t.Fatalf("%s has no row that reads as one", dependenciesFile)
 	}
-	report(t, dependencyFaults(rows, theRequires(t), theTree(t), string(readTracked(t, "Makefile"))))
+	report(t, dependencyFaults(rows, theRequires(t), theLaw(t), theTree(t), string(readTracked(t, "Makefile"))))
 }
 
 func TestDependenciesCanFail(t *testing.T) {
@@ -194,13 +200,15 @@ func TestDependenciesCanFail(t *testing.T) {
 	versions := map[string]string{"j.org/json": "v1.0.0", "r.org/rapid": "v1.3.0"}
 	check := func(doc string, versions map[string]string, tr tree, makefile string) []string {
 		rows, faults := parseDependencies(doc)
-		return append(faults, dependencyFaults(rows, versions, tr, makefile)...)
+		return append(faults, dependencyFaults(rows, versions, mustLaw(t, sampleLaw), tr, makefile)...)
 	}
 	wantFaults(t, check(doc, versions, sampleTree(), "LINT := v2.0.0"))
 	wantFaults(t, check(doc, versions, sampleTree(), "LINT := v2.1.0"), "lint v2.0.0")
 	wantFaults(t, check(doc, map[string]string{"j.org/json": "v1.0.1", "r.org/rapid": "v1.3.0"}, sampleTree(), "v2.0.0"), `j.org/json v1.0.0 is described, go.mod has "v1.0.1"`)
 	wantFaults(t, check(strings.Replace(doc, "| strict |", "|  |", 1), versions, sampleTree(), "v2.0.0"), "line 2")
 	wantFaults(t, check(strings.Replace(doc, "## Tools", "## Toys", 1), versions, sampleTree(), "v2.0.0"), `table "Toys"`)
+	swapped := strings.Replace(strings.Replace(doc, "## Linked", "## Tests only", 1), "## Tests only\n| `r.org", "| `r.org", 1)
+	wantFaults(t, check(swapped, versions, sampleTree(), "v2.0.0"), "j.org/json is described as for tests only and imported by core/entry")
 	undescribed := strings.Replace(strings.Replace(doc, "`j.org", "j.org", 1), "`r.org", "r.org", 1)
 	wantFaults(t, check(undescribed, versions, sampleTree(), "v2.0.0"),
 		"j.org/json is imported by core/entry", "r.org/rapid is imported by storage/kit", "r.org/rapid is imported by tests of core/entry")
