@@ -2,6 +2,7 @@ package machine
 
 import (
 	"errors"
+	"slices"
 
 	"github.com/loom-run/loom/core/corrupt"
 	"github.com/loom-run/loom/core/entry"
@@ -68,7 +69,7 @@ func AcceptRun(in AcceptInputs) (Operation, State, tx.Tx, error) {
 	}
 	op.Intent = RunIntent{PromptEntryIDs: prompts}
 	st := State{Control: Running{}, Work: &Run{Settings: in.Settings, Phase: Starting{}}}
-	key := idText(op.ID)
+	key := op.ID.String()
 	writes = append(writes,
 		tx.Set(register.StrandLeaf, in.Strand, register.Leaf(leaf)),
 		tx.Set(register.OpMeta, key, op.Value()),
@@ -112,14 +113,17 @@ func Admit(op Operation, st State, stateSeq int64, q Queue, e PendingEntry, ids 
 	case QueueWrites:
 		queue = &run.Inbox.Writes
 	}
-	*queue = append(append([]id.EntryID(nil), *queue...), i)
+	*queue = append(slices.Clone(*queue), i)
 	next := State{Control: st.Control, Work: &run}
 	return i, tx.Tx{
 		Writes: []tx.Write{
 			tx.Set(register.PendingEntry, i.String(), e.Value()),
-			tx.Set(register.OpState, idText(op.ID), next.Value()),
+			tx.Set(register.OpState, op.ID.String(), next.Value()),
 		},
-		Expected: []tx.Expectation{tx.Expect(register.OpState, idText(op.ID), stateSeq)},
+		Expected: []tx.Expectation{
+			tx.Expect(register.OpState, op.ID.String(), stateSeq),
+			tx.ExpectAbsent(register.PendingEntry, i.String()),
+		},
 	}, nil
 }
 
@@ -127,14 +131,60 @@ func Admit(op Operation, st State, stateSeq int64, q Queue, e PendingEntry, ids 
 // never starts one.
 func AdmitNextRun(strand string, st StrandState, stateSeq int64, e PendingEntry, ids id.Generator) (id.EntryID, tx.Tx) {
 	i, _ := ids.Entry()
-	st.PendingNextRun = append(append([]id.EntryID(nil), st.PendingNextRun...), i)
+	st.PendingNextRun = append(slices.Clone(st.PendingNextRun), i)
 	return i, tx.Tx{
 		Writes: []tx.Write{
 			tx.Set(register.PendingEntry, i.String(), e.Value()),
 			tx.Set(register.StrandState, strand, st.Value()),
 		},
-		Expected: []tx.Expectation{tx.Expect(register.StrandState, strand, stateSeq)},
+		Expected: []tx.Expectation{
+			tx.Expect(register.StrandState, strand, stateSeq),
+			tx.ExpectAbsent(register.PendingEntry, i.String()),
+		},
 	}
+}
+
+// Withdraw plans the removal of queued input from an open run. What an abort
+// drained is withdrawn already.
+func Withdraw(op Operation, st State, stateSeq int64, i id.EntryID) (tx.Tx, error) {
+	work, ok := st.Work.(*Run)
+	if !ok {
+		return tx.Tx{}, ErrNotPending
+	}
+	run := *work
+	found := false
+	for _, queue := range []*[]id.EntryID{&run.Inbox.Steer, &run.Inbox.FollowUp, &run.Inbox.Writes} {
+		if n := slices.Index(*queue, i); n >= 0 {
+			*queue, found = slices.Delete(slices.Clone(*queue), n, n+1), true
+		}
+	}
+	if !found {
+		return tx.Tx{}, ErrNotPending
+	}
+	next := State{Control: st.Control, Work: &run}
+	return tx.Tx{
+		Writes: []tx.Write{
+			tx.Delete(register.PendingEntry, i.String()),
+			tx.Set(register.OpState, op.ID.String(), next.Value()),
+		},
+		Expected: []tx.Expectation{tx.Expect(register.OpState, op.ID.String(), stateSeq)},
+	}, nil
+}
+
+// WithdrawNextRun plans the removal of input that waits for the strand's next run.
+func WithdrawNextRun(strand string, st StrandState, stateSeq int64, i id.EntryID) (tx.Tx, error) {
+	n := slices.Index(st.PendingNextRun, i)
+	if n < 0 {
+		return tx.Tx{}, ErrNotPending
+	}
+	st.PendingNextRun = slices.Delete(slices.Clone(st.PendingNextRun), n, n+1)
+	return tx.Tx{
+		Writes: []tx.Write{
+			tx.Delete(register.PendingEntry, i.String()),
+			tx.Set(register.StrandState, strand, st.Value()),
+		},
+		Expected: []tx.Expectation{tx.Expect(register.StrandState, strand, stateSeq)},
+	}, nil
 }
 
 // RequestAbort plans the durable marker of an abort. The first abort wins: for a
@@ -154,7 +204,7 @@ func RequestAbort(op Operation, st State, stateSeq, now int64) (t tx.Tx, changed
 	}
 	next.Control = cancel
 	return tx.Tx{
-		Writes:   []tx.Write{tx.Set(register.OpState, idText(op.ID), next.Value())},
-		Expected: []tx.Expectation{tx.Expect(register.OpState, idText(op.ID), stateSeq)},
+		Writes:   []tx.Write{tx.Set(register.OpState, op.ID.String(), next.Value())},
+		Expected: []tx.Expectation{tx.Expect(register.OpState, op.ID.String(), stateSeq)},
 	}, true
 }

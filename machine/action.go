@@ -47,7 +47,7 @@ type Dispatch struct {
 
 // AwaitEffect needs an observation for Key. A question (admission, clearance) is
 // asked now if it is not being asked; an effect that no live worker runs is
-// reported as an [Orphaned] observation.
+// reported as an [OrphanedResponse] or [OrphanedCall].
 type AwaitEffect struct{ Key Key }
 
 // Wait does nothing until a time, unless something else happens first.

@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/loom-run/loom/core/entry"
@@ -23,9 +24,11 @@ const (
 	CodeDeferred        = "deferred_unsupported"
 )
 
-// generate drives a step that has nothing in flight.
+// generate drives one step of the model.
 func (p *plan) generate(g Generation) Action {
 	switch g := g.(type) {
+	case GenPending:
+		return p.response(g)
 	case GenRetryWait:
 		if p.in.Now < g.NotBefore {
 			return Wait{g.NotBefore}
@@ -92,23 +95,17 @@ func (p *plan) settle(g GenPending, m *message.Assistant) Action {
 	_, calls := m.ToolCalls()
 	switch {
 	case p.cancelled():
-		m.StopReason = message.Aborted
+		m.StopReason, m.Deferred = message.Aborted, nil
 		return p.record(g, m, AtCheckpoint{p.mayFinish(g)})
 	case m.StopReason == message.Aborted:
 		return fault("response "+g.ResponseID.String(), "no aborted response of a run that nobody aborted", text)
 	case overflow(g, m):
-		m.StopReason = message.Error
-		if m.ErrorMessage == nil {
-			m.ErrorMessage = new("context length exceeded: the response was cut off by the context window")
-		}
-		return p.record(g, m, p.failed(g, CodeContextOverflow, "the conversation no longer fits the model's context window"))
+		return p.recordError(g, m, CodeContextOverflow, "the conversation no longer fits the model's context window")
 	case m.StopReason == message.Deferred:
-		code := CodeDeferred
 		if !validHandle(g, m.Deferred) {
-			code = CodeInvalidDeferred
+			return p.recordError(g, m, CodeInvalidDeferred, "the provider deferred its response under a handle that does not name this request")
 		}
-		m.StopReason, m.Deferred = message.Error, nil
-		return p.record(g, m, p.failed(g, code, "the provider deferred its response and this version cannot fetch it later"))
+		return p.recordError(g, m, CodeDeferred, "the provider deferred its response and this version cannot fetch it later")
 	case m.StopReason == message.Error:
 		e := OperationError{Code: CodeProviderError, Message: text, Details: m.Diagnostics}
 		if m.RawStopReason == nil || *m.RawStopReason != RetryableStop {
@@ -117,18 +114,27 @@ func (p *plan) settle(g GenPending, m *message.Assistant) Action {
 		return p.record(g, m, p.retryOr(g, text, m, e))
 	case len(calls) > 0 && (m.StopReason == message.ToolUse || m.StopReason == message.Stop || m.StopReason == message.Length):
 		return p.record(g, m, RunningTools{p.batch(g, calls)})
+	case m.StopReason == message.ToolUse: // it announced calls and carries none: there is nothing to run
+		m.StopReason = message.Stop
+		return p.record(g, m, AtCheckpoint{p.mayFinish(g)})
 	case m.StopReason == message.Stop || m.StopReason == message.Length:
 		return p.record(g, m, AtCheckpoint{p.mayFinish(g)})
 	}
-	return fault("response "+g.ResponseID.String(), "a settled stop reason that its content bears out", string(m.StopReason))
+	return fault("response "+g.ResponseID.String(), "a settled stop reason", string(m.StopReason))
 }
 
 func (p *plan) mayFinish(g GenPending) Checkpoint {
 	return Checkpoint{Continuation: MayFinish{IncludeFinalAssistant: true}, Trigger: g.ResponseID}
 }
 
-func (p *plan) failed(g GenPending, code, text string) FailureDrain {
-	return FailureDrain{OperationError{Code: code, Message: text}, FromResponse{g.ResponseID}}
+// recordError keeps a response that cannot be used as a failed one; text says
+// why where the provider did not.
+func (p *plan) recordError(g GenPending, m *message.Assistant, code, text string) Action {
+	m.StopReason, m.Deferred = message.Error, nil
+	if m.ErrorMessage == nil {
+		m.ErrorMessage = &text
+	}
+	return p.record(g, m, FailureDrain{OperationError{Code: code, Message: text}, FromResponse{g.ResponseID}})
 }
 
 // record writes entry, leaf, ledger row and next state together.
@@ -147,7 +153,15 @@ func (p *plan) retryOr(g GenPending, text string, m *message.Assistant, e Operat
 		return FailureDrain{e, FromResponse{g.ResponseID}}
 	}
 	wait := max(Backoff(policy, g.Attempt, g.ResponseID), retryAfter(m))
-	return Generating{GenRetryWait{g.Context, g.Attempt + 1, p.in.Now + wait, text}}
+	return Generating{GenRetryWait{g.Context, g.Attempt + 1, later(p.in.Now, wait), text}}
+}
+
+// later is now and a wait that may be of any length: a provider names it.
+func later(now, wait int64) int64 {
+	if t := now + wait; t >= now {
+		return t
+	}
+	return math.MaxInt64
 }
 
 // retryAfter is the provider's own wish in ms; it can only lengthen a wait.
@@ -171,9 +185,10 @@ func Backoff(policy RetryPolicy, n int64, failed id.EntryID) int64 {
 	}
 	d = max(d, 0)
 	half := d / 2
-	draw := n * 2654435761
+	const modulus = 2147483647
+	draw := max(n, 0) % modulus * 2654435761 % modulus
 	for _, cp := range failed.String() {
-		draw = (draw*31 + int64(cp)) % 2147483647
+		draw = (draw*31 + int64(cp)) % modulus
 	}
 	return half + draw%(d-half+1)
 }

@@ -13,25 +13,14 @@ import (
 // NextAction decides the next step of an operation.
 func NextAction(op Operation, st State, in Inputs) Action {
 	if op.Intent.kind() != st.Work.kind() {
-		return Fault{mismatch(op, st)}
+		return fault("op.state of "+op.ID.String(), "the state of a "+op.Intent.kind(), st.Work.kind())
 	}
 	run, ok := st.Work.(*Run)
 	if !ok {
 		return fault("operation "+op.ID.String(), "a run", st.Work.kind()+", which this version cannot execute")
 	}
 	p := &plan{op: op, control: st.Control, run: *run, in: in, ids: in.IDs, leaf: in.Leaf}
-	// What is in flight settles before anything else, also under an abort.
-	switch phase := run.Phase.(type) {
-	case Generating:
-		if g, ok := phase.Generation.(GenPending); ok {
-			return p.response(g)
-		}
-	case RunningTools:
-		return p.tools(phase.Batch)
-	case Compacting, AwaitingDeferred:
-		return fault("operation "+op.ID.String(), "a phase that this version can execute", run.Phase.phase())
-	}
-	if p.cancelled() {
+	if p.cancelled() && !inFlight(run.Phase) {
 		return p.reconcile()
 	}
 	switch phase := run.Phase.(type) {
@@ -41,10 +30,28 @@ func NextAction(op Operation, st State, in Inputs) Action {
 		return p.checkpoint(phase.Checkpoint)
 	case Generating:
 		return p.generate(phase.Generation)
+	case RunningTools:
+		return p.tools(phase.Batch)
 	case FailureDrain:
 		return p.failureDrain(phase)
+	case Compacting, AwaitingDeferred:
+		return fault("operation "+op.ID.String(), "a phase that this version can execute", run.Phase.phase())
 	}
 	return fault("phase", "a known phase", fmt.Sprintf("%T", run.Phase))
+}
+
+// inFlight reports whether a phase has effects that settle before anything else,
+// also under an abort.
+func inFlight(phase Phase) bool {
+	switch phase := phase.(type) {
+	case Generating:
+		_, pending := phase.Generation.(GenPending)
+		return pending
+	case RunningTools, Compacting, AwaitingDeferred:
+		return true
+	case Starting, AtCheckpoint, FailureDrain:
+	}
+	return false
 }
 
 func fault(subject, expected, seen string) Action {
@@ -107,12 +114,12 @@ func (p *plan) dispatch(effect Effect, phase Phase) Dispatch {
 func (p *plan) commit(phase Phase) (State, tx.Tx) {
 	p.run.Phase = phase
 	next := State{Control: p.control, Work: new(p.run)}
-	p.writes = append(p.writes, tx.Set(register.OpState, idText(p.op.ID), next.Value()))
+	p.writes = append(p.writes, tx.Set(register.OpState, p.op.ID.String(), next.Value()))
 	return next, tx.Tx{Writes: p.writes, Expected: p.expectations()}
 }
 
 func (p *plan) expectations() []tx.Expectation {
-	return append([]tx.Expectation{tx.Expect(register.OpState, idText(p.op.ID), p.in.StateSeq)}, p.expect...)
+	return append([]tx.Expectation{tx.Expect(register.OpState, p.op.ID.String(), p.in.StateSeq)}, p.expect...)
 }
 
 // start leaves the accepted prompts behind: the newest entry asks for an answer.
@@ -196,6 +203,9 @@ const CodeMaxTurns = "max_turns"
 
 // beginStep captures what the step and its retries use.
 func (p *plan) beginStep(cp Checkpoint, need NeedAssistant) Action {
+	if p.in.ConfigurationSeq == 0 {
+		return fault("strand.config/"+p.op.Strand, "a configuration to ask a model with", "nothing")
+	}
 	if limit := p.run.Settings.MaxTurns; limit != nil {
 		if p.run.Turns >= *limit {
 			return p.to(FailureDrain{
@@ -259,7 +269,7 @@ func (p *plan) complete(k MayFinish) Action {
 // written, and every register that the operation owned is deleted.
 func (p *plan) finish(r LastResult) Action {
 	r.Kind, r.OperationID, r.LeafID = kindRun, p.op.ID, p.leaf
-	op := idText(p.op.ID)
+	op := p.op.ID.String()
 	p.writes = append(p.writes, tx.Delete(register.OpMeta, op), tx.Delete(register.OpState, op))
 	for _, k := range p.in.ToolArgsKeys {
 		p.writes = append(p.writes, tx.Delete(register.OpToolArgs, k))

@@ -1,6 +1,7 @@
 package machine
 
 import (
+	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
 )
@@ -76,29 +77,29 @@ type StrandState struct {
 
 // Value returns the register payload.
 func (op Operation) Value() jsonv.Value {
-	w := new(jsonv.Writer)
-	w.Begin()
-	w.Str("operationId", op.ID.String())
-	w.Str("strand", op.Strand)
-	optEntry(w, "sourceLeafId", op.SourceLeaf)
-	w.Num("startedAt", op.StartedAt)
-	w.Name("intent")
-	w.Begin()
-	w.Str("kind", op.Intent.kind())
-	switch in := op.Intent.(type) {
-	case RunIntent:
-		entryList(w, "promptEntryIds", in.PromptEntryIDs)
-	case CompactionIntent:
-		w.OptStr("customInstructions", in.CustomInstructions)
-	case NavigationIntent:
-		optEntry(w, "targetId", in.TargetID)
-		w.Flag("summarize", in.Summarize)
-		w.OptStr("label", in.Label)
-		w.OptStr("customInstructions", in.CustomInstructions)
-	}
-	w.End()
-	w.End()
-	return w.Tree()
+	return tree(func(w *jsonv.Writer) {
+		w.Begin()
+		w.Str("operationId", op.ID.String())
+		w.Str("strand", op.Strand)
+		optEntry(w, "sourceLeafId", op.SourceLeaf)
+		w.Num("startedAt", op.StartedAt)
+		w.Name("intent")
+		w.Begin()
+		w.Str("kind", op.Intent.kind())
+		switch in := op.Intent.(type) {
+		case RunIntent:
+			entryList(w, "promptEntryIds", in.PromptEntryIDs)
+		case CompactionIntent:
+			w.OptStr("customInstructions", in.CustomInstructions)
+		case NavigationIntent:
+			optEntry(w, "targetId", in.TargetID)
+			w.Flag("summarize", in.Summarize)
+			w.OptStr("label", in.Label)
+			w.OptStr("customInstructions", in.CustomInstructions)
+		}
+		w.End()
+		w.End()
+	})
 }
 
 // DecodeOperation reads op.meta.
@@ -109,14 +110,14 @@ func DecodeOperation(v jsonv.Value) (Operation, error) {
 		SourceLeaf: nullableEntry(r, "sourceLeafId"), StartedAt: r.Num("startedAt"),
 		Intent: jsonv.One(r, "intent", decodeIntent),
 	}
-	return op, r.Err()
+	return whole(op, r)
 }
 
 func decodeIntent(v jsonv.Value) (Intent, error) {
 	r := jsonv.Read(v, "machine.decodeIntent")
 	switch kind := r.Str("kind"); kind {
 	case kindRun:
-		return RunIntent{PromptEntryIDs: jsonv.Each(r, "promptEntryIds", decodeEntryID)}, r.Err()
+		return RunIntent{PromptEntryIDs: jsonv.Each(r, "promptEntryIds", entry.DecodeID)}, r.Err()
 	case kindCompaction:
 		return CompactionIntent{CustomInstructions: r.OptStr("customInstructions")}, r.Err()
 	case kindNavigation:
@@ -153,15 +154,11 @@ func DecodeConfiguration(v jsonv.Value) (Configuration, error) {
 			r := jsonv.Read(v, "machine.DecodeConfiguration")
 			return ModelRef{r.Str("provider"), r.Str("modelId")}, r.Err()
 		}),
-		ThinkingLevel:   ThinkingLevel(r.Str("thinkingLevel")),
+		ThinkingLevel: word(r, "thinkingLevel",
+			ThinkingOff, ThinkingMinimal, ThinkingLow, ThinkingMedium, ThinkingHigh, ThinkingXHigh, ThinkingMax),
 		ActiveToolNames: r.Strs("activeToolNames"),
 	}
-	switch c.ThinkingLevel {
-	case ThinkingOff, ThinkingMinimal, ThinkingLow, ThinkingMedium, ThinkingHigh, ThinkingXHigh, ThinkingMax:
-	default:
-		r.Fail("thinkingLevel", "a known thinking level", jsonv.Str(string(c.ThinkingLevel)))
-	}
-	return c, r.Err()
+	return whole(c, r)
 }
 
 // Value returns the register payload.
@@ -183,9 +180,9 @@ func (s StrandState) Value() jsonv.Value {
 func DecodeStrandState(v jsonv.Value) (StrandState, error) {
 	r := jsonv.Read(v, "machine.DecodeStrandState")
 	r.Value("currentOperationId")
-	s := StrandState{PendingNextRun: jsonv.Each(r, "pendingNextRun", decodeEntryID)}
+	s := StrandState{PendingNextRun: jsonv.Each(r, "pendingNextRun", entry.DecodeID)}
 	if op := jsonv.OptOne(r, "currentOperationId", decodeOpID); op != nil {
 		s.CurrentOperation = *op
 	}
-	return s, r.Err()
+	return whole(s, r)
 }

@@ -40,9 +40,13 @@ func DecodePendingEntry(v jsonv.Value) (PendingEntry, error) {
 	r := jsonv.Read(v, "machine.DecodePendingEntry")
 	switch kind := r.Str("type"); kind {
 	case "message":
-		return PendingMessage(jsonv.One(r, "payload", message.Decode)), r.Err()
+		m := jsonv.One(r, "payload", message.Decode)
+		if a, ok := m.(*message.Assistant); ok && a.StopReason == message.Pending {
+			r.Fail("payload.stopReason", "a settled response", jsonv.Str(string(message.Pending)))
+		}
+		return whole(PendingMessage(m), r)
 	case "custom":
-		return PendingEntry{entry.Custom{Type: r.Str("customType"), Data: r.Opaque("data")}}, r.Err()
+		return whole(PendingEntry{entry.Custom{Type: r.Str("customType"), Data: r.Opaque("data")}}, r)
 	default:
 		r.Fail("type", "message or custom", jsonv.Str(kind))
 	}
@@ -240,19 +244,19 @@ func DecodePreparation(v jsonv.Value) (Preparation, error) {
 	r := jsonv.Read(v, "machine.DecodePreparation")
 	switch kind := r.Str("kind"); kind {
 	case "compaction":
-		return &CompactionPreparation{
+		return whole[Preparation](&CompactionPreparation{
 			MessagesToSummarize: jsonv.Each(r, "messagesToSummarize", message.Decode),
 			TurnPrefixMessages:  jsonv.Each(r, "turnPrefixMessages", message.Decode),
 			RetainedTail:        jsonv.Each(r, "retainedTail", message.Decode),
 			IsSplitTurn:         r.Flag("isSplitTurn"), TokensBefore: r.Num("tokensBefore"),
 			PreviousSummary: r.OptStr("previousSummary"), FileOps: jsonv.One(r, "fileOps", decodeFileOps),
 			Settings: jsonv.One(r, "settings", decodeCompactionSettings),
-		}, r.Err()
+		}, r)
 	case "branch_summary":
-		return &BranchPreparation{
+		return whole[Preparation](&BranchPreparation{
 			Messages: jsonv.Each(r, "messages", message.Decode), FileOps: jsonv.One(r, "fileOps", decodeFileOps),
 			TotalTokens: r.Num("totalTokens"),
-		}, r.Err()
+		}, r)
 	default:
 		r.Fail("kind", "compaction or branch_summary", jsonv.Str(kind))
 	}

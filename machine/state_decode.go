@@ -1,8 +1,10 @@
 package machine
 
 import (
-	"github.com/loom-run/loom/core/corrupt"
-	"github.com/loom-run/loom/core/id"
+	"fmt"
+	"slices"
+
+	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/jsonv"
 )
 
@@ -14,11 +16,14 @@ func DecodeState(v jsonv.Value) (State, error) {
 	s := State{Control: jsonv.One(r, "control", decodeControl)}
 	switch kind := r.Str("kind"); kind {
 	case kindRun:
-		s.Work = &Run{
+		run := &Run{
 			Settings: jsonv.One(r, "settings", decodeSettings), Phase: jsonv.One(r, "phase", decodePhase),
 			Inbox: jsonv.One(r, "inbox", decodeInbox), LatestAssistant: nullableEntry(r, "latestAssistantEntryId"),
-			Turns: orZero(r.OptNum("turns")),
 		}
+		if n := r.OptNum("turns"); n != nil {
+			run.Turns = *n
+		}
+		s.Work = run
 	case kindCompaction:
 		s.Work = &Compaction{
 			CustomInstructions: r.OptStr("customInstructions"),
@@ -30,14 +35,7 @@ func DecodeState(v jsonv.Value) (State, error) {
 	default:
 		r.Fail("kind", "run, compaction or navigation", jsonv.Str(kind))
 	}
-	return s, r.Err()
-}
-
-func orZero(n *int64) int64 {
-	if n == nil {
-		return 0
-	}
-	return *n
+	return whole(s, r)
 }
 
 func decodeControl(v jsonv.Value) (Control, error) {
@@ -47,8 +45,8 @@ func decodeControl(v jsonv.Value) (Control, error) {
 		return Running{}, r.Err()
 	case "cancel_requested":
 		return CancelRequested{
-			RequestedAt: r.Num("requestedAt"), DrainedSteer: jsonv.Each(r, "drainedSteer", decodeEntryID),
-			DrainedFollows: jsonv.Each(r, "drainedFollowUp", decodeEntryID),
+			RequestedAt: r.Num("requestedAt"), DrainedSteer: jsonv.Each(r, "drainedSteer", entry.DecodeID),
+			DrainedFollows: jsonv.Each(r, "drainedFollowUp", entry.DecodeID),
 		}, r.Err()
 	default:
 		r.Fail("status", "running or cancel_requested", jsonv.Str(status))
@@ -68,20 +66,22 @@ func decodeNavigation(v jsonv.Value) (Navigation, error) {
 
 func decodeSettings(v jsonv.Value) (Settings, error) {
 	r := jsonv.Read(v, stateBoundary)
-	s := Settings{
-		Compaction:   jsonv.One(r, "compaction", decodeCompactionSettings),
-		SteeringMode: DrainMode(r.Str("steeringMode")), FollowUpMode: DrainMode(r.Str("followUpMode")),
-		ToolExecution: ToolExecution(r.Str("toolExecution")), MaxTurns: r.OptNum("maxTurns"),
+	return Settings{
+		Compaction:    jsonv.One(r, "compaction", decodeCompactionSettings),
+		SteeringMode:  word(r, "steeringMode", DrainAll, DrainOneAtATime),
+		FollowUpMode:  word(r, "followUpMode", DrainAll, DrainOneAtATime),
+		ToolExecution: word(r, "toolExecution", Sequential, Parallel),
+		MaxTurns:      r.OptNum("maxTurns"),
+	}, r.Err()
+}
+
+// word reads a field whose text is one of a few.
+func word[W ~string](r *jsonv.Reader, name string, allowed ...W) W {
+	w := W(r.Str(name))
+	if !slices.Contains(allowed, w) {
+		r.Fail(name, fmt.Sprintf("one of %q", allowed), jsonv.Str(string(w)))
 	}
-	for _, m := range []DrainMode{s.SteeringMode, s.FollowUpMode} {
-		if m != DrainAll && m != DrainOneAtATime {
-			r.Fail("steeringMode", "all or one-at-a-time", jsonv.Str(string(m)))
-		}
-	}
-	if s.ToolExecution != Sequential && s.ToolExecution != Parallel {
-		r.Fail("toolExecution", "sequential or parallel", jsonv.Str(string(s.ToolExecution)))
-	}
-	return s, r.Err()
+	return w
 }
 
 func decodeCompactionSettings(v jsonv.Value) (CompactionSettings, error) {
@@ -92,8 +92,8 @@ func decodeCompactionSettings(v jsonv.Value) (CompactionSettings, error) {
 func decodeInbox(v jsonv.Value) (Inbox, error) {
 	r := jsonv.Read(v, stateBoundary)
 	return Inbox{
-		Steer: jsonv.Each(r, "steer", decodeEntryID), FollowUp: jsonv.Each(r, "followUp", decodeEntryID),
-		Writes: jsonv.Each(r, "writes", decodeEntryID),
+		Steer: jsonv.Each(r, "steer", entry.DecodeID), FollowUp: jsonv.Each(r, "followUp", entry.DecodeID),
+		Writes: jsonv.Each(r, "writes", entry.DecodeID),
 	}, r.Err()
 }
 
@@ -111,7 +111,7 @@ func decodePhase(v jsonv.Value) (Phase, error) {
 		p = RunningTools{jsonv.One(r, "batch", decodeBatch)}
 	case Compacting{}.phase():
 		p = Compacting{
-			Reason:      decodeReason(r, ReasonThreshold, ReasonOverflow),
+			Reason:      word(r, "reason", ReasonThreshold, ReasonOverflow),
 			Structural:  jsonv.One(r, "structural", decodeStructural),
 			ResumeAfter: jsonv.One(r, "resumeAfter", decodeCheckpoint),
 		}
@@ -125,22 +125,11 @@ func decodePhase(v jsonv.Value) (Phase, error) {
 	return p, r.Err()
 }
 
-func decodeReason(r *jsonv.Reader, allowed ...CompactionReason) CompactionReason {
-	word := CompactionReason(r.Str("reason"))
-	for _, a := range allowed {
-		if word == a {
-			return word
-		}
-	}
-	r.Fail("reason", "a known reason of a compaction", jsonv.Str(string(word)))
-	return ""
-}
-
 func decodeCheckpoint(v jsonv.Value) (Checkpoint, error) {
 	r := jsonv.Read(v, stateBoundary)
 	return Checkpoint{
 		Continuation: jsonv.One(r, "continuation", decodeContinuation),
-		Trigger:      jsonv.One(r, "triggerEntryId", decodeEntryID), ThresholdChecked: optionalEntry(r, "thresholdCheckedTriggerEntryId"),
+		Trigger:      jsonv.One(r, "triggerEntryId", entry.DecodeID), ThresholdChecked: optionalEntry(r, "thresholdCheckedTriggerEntryId"),
 		SkipInboxOnce: r.Flag("skipInboxOnce"),
 	}, r.Err()
 }
@@ -166,7 +155,7 @@ func decodeGeneration(v jsonv.Value) (Generation, error) {
 		return GenReady{ctx, r.Num("nextAttempt")}, r.Err()
 	case "effect_pending":
 		return GenPending{
-			Context: ctx, Attempt: r.Num("attempt"), ResponseID: jsonv.One(r, "responseEntryId", decodeEntryID),
+			Context: ctx, Attempt: r.Num("attempt"), ResponseID: jsonv.One(r, "responseEntryId", entry.DecodeID),
 			UsageID: jsonv.One(r, "usageId", decodeUsageID), IntendedOutputLimit: r.Num("intendedOutputLimit"),
 			ContextWindow: r.Num("contextWindow"), RequestAPI: r.Str("requestApi"),
 		}, r.Err()
@@ -181,7 +170,7 @@ func decodeGeneration(v jsonv.Value) (Generation, error) {
 func decodeGenerationContext(v jsonv.Value) (GenerationContext, error) {
 	r := jsonv.Read(v, stateBoundary)
 	return GenerationContext{
-		StepID: r.Str("stepId"), Trigger: jsonv.One(r, "triggerEntryId", decodeEntryID),
+		StepID: r.Str("stepId"), Trigger: jsonv.One(r, "triggerEntryId", entry.DecodeID),
 		Configuration: jsonv.One(r, "configuration", DecodeConfiguration), StreamOptions: r.Value("streamOptions"),
 		RetryPolicy: jsonv.One(r, "retryPolicy", decodeRetryPolicy), OverflowRecoveryUsed: r.Flag("overflowRecoveryUsed"),
 	}, r.Err()
@@ -196,11 +185,7 @@ func decodeRetryPolicy(v jsonv.Value) (RetryPolicy, error) {
 	if n := r.OptNum("maxDelayMs"); n != nil {
 		p.MaxDelayMs = *n
 	}
-	if word, ok := r.Value("maxAttempts").Text(); ok {
-		if word != "unbounded" {
-			r.Fail("maxAttempts", "an integer or unbounded", jsonv.Str(word))
-		}
-	} else {
+	if unbounded, ok := r.Value("maxAttempts").Text(); !ok || unbounded != "unbounded" {
 		p.MaxAttempts = new(r.Num("maxAttempts"))
 	}
 	return p, r.Err()
@@ -209,7 +194,7 @@ func decodeRetryPolicy(v jsonv.Value) (RetryPolicy, error) {
 func decodeBatch(v jsonv.Value) (Batch, error) {
 	r := jsonv.Read(v, stateBoundary)
 	return Batch{
-		AssistantID:   jsonv.One(r, "assistantEntryId", decodeEntryID),
+		AssistantID:   jsonv.One(r, "assistantEntryId", entry.DecodeID),
 		Configuration: jsonv.One(r, "configuration", DecodeConfiguration),
 		TurnID:        r.Str("turnId"), Calls: jsonv.Each(r, "calls", decodeCall),
 	}, r.Err()
@@ -217,16 +202,12 @@ func decodeBatch(v jsonv.Value) (Batch, error) {
 
 func decodeCall(v jsonv.Value) (Call, error) {
 	r := jsonv.Read(v, stateBoundary)
-	c := Call{SourceIndex: int(r.Num("sourceIndex")), ResultID: jsonv.One(r, "resultEntryId", decodeEntryID)}
+	c := Call{SourceIndex: int(r.Num("sourceIndex")), ResultID: jsonv.One(r, "resultEntryId", entry.DecodeID)}
 	switch status := r.Str("status"); status {
 	case Planned{}.status():
 		c.Status = Planned{}
 	case InFlight{}.status():
-		replay := Replay(r.Str("replay"))
-		if replay != ReplayNever && replay != ReplaySafe {
-			r.Fail("replay", "never or safe", jsonv.Str(string(replay)))
-		}
-		c.Status = InFlight{replay}
+		c.Status = InFlight{word(r, "replay", ReplayNever, ReplaySafe)}
 	case OutcomeReady{}.status():
 		c.Status = OutcomeReady{r.Flag("terminate")}
 	case Completed{}.status():
@@ -240,13 +221,13 @@ func decodeCall(v jsonv.Value) (Call, error) {
 func decodeDeferred(v jsonv.Value) (DeferredWait, error) {
 	r := jsonv.Read(v, stateBoundary)
 	d := DeferredWait{
-		StepID: r.Str("stepId"), SourceEntryID: jsonv.One(r, "sourceEntryId", decodeEntryID), Poll: r.Num("poll"),
+		StepID: r.Str("stepId"), SourceEntryID: jsonv.One(r, "sourceEntryId", entry.DecodeID), Poll: r.Num("poll"),
 		Configuration: jsonv.One(r, "configuration", DecodeConfiguration), StreamOptions: r.Value("streamOptions"),
 	}
 	switch status := r.Str("status"); status {
 	case "suspended":
 	case "effect_pending":
-		d.ResponseID = jsonv.One(r, "responseEntryId", decodeEntryID)
+		d.ResponseID = jsonv.One(r, "responseEntryId", entry.DecodeID)
 		d.UsageID = jsonv.One(r, "usageId", decodeUsageID)
 	default:
 		r.Fail("status", "suspended or effect_pending", jsonv.Str(status))
@@ -291,16 +272,13 @@ func decodeSummaryGeneration(v jsonv.Value) (SummaryGeneration, error) {
 
 func decodeSummaryContext(v jsonv.Value) (SummaryContext, error) {
 	r := jsonv.Read(v, stateBoundary)
-	c := SummaryContext{
-		TaskID: r.Str("taskId"), ResultEntryID: jsonv.One(r, "resultEntryId", decodeEntryID), Kind: r.Str("kind"),
+	return SummaryContext{
+		TaskID: r.Str("taskId"), ResultEntryID: jsonv.One(r, "resultEntryId", entry.DecodeID),
+		Kind:          word(r, "kind", "compaction", "branch_summary"),
 		Configuration: jsonv.One(r, "configuration", DecodeConfiguration), StreamOptions: r.Value("streamOptions"),
 		RetryPolicy: jsonv.One(r, "retryPolicy", decodeRetryPolicy),
-		Reason:      decodeReason(r, ReasonManual, ReasonThreshold, ReasonOverflow),
-	}
-	if c.Kind != "compaction" && c.Kind != "branch_summary" {
-		r.Fail("kind", "compaction or branch_summary", jsonv.Str(c.Kind))
-	}
-	return c, r.Err()
+		Reason:      word(r, "reason", ReasonManual, ReasonThreshold, ReasonOverflow),
+	}, r.Err()
 }
 
 func decodeError(v jsonv.Value) (OperationError, error) {
@@ -312,7 +290,7 @@ func decodeProvenance(v jsonv.Value) (Provenance, error) {
 	r := jsonv.Read(v, stateBoundary)
 	switch kind := r.Str("kind"); kind {
 	case "response":
-		return FromResponse{jsonv.One(r, "entryId", decodeEntryID)}, r.Err()
+		return FromResponse{jsonv.One(r, "entryId", entry.DecodeID)}, r.Err()
 	case "structural":
 		return FromStructural{r.Str("taskId")}, r.Err()
 	case "configuration":
@@ -322,11 +300,3 @@ func decodeProvenance(v jsonv.Value) (Provenance, error) {
 	}
 	return nil, r.Err()
 }
-
-// mismatch reports a state whose kind is not its operation's.
-func mismatch(op Operation, s State) *corrupt.Report {
-	return corrupt.New("machine.NextAction", "op.state of "+op.ID.String(), "the state of a "+op.Intent.kind(), s.Work.kind())
-}
-
-// idText is the text under which per-operation keys are stored.
-func idText(op id.OpID) string { return op.String() }

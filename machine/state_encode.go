@@ -33,8 +33,8 @@ func (s State) write(w *jsonv.Writer) {
 		w.Flag("summarize", work.Structural != nil)
 		optEntry(w, "targetId", work.TargetID)
 		w.OptStr("label", work.Label)
-		w.OptStr("customInstructions", work.CustomInstructions)
 		if work.Structural != nil {
+			w.OptStr("customInstructions", work.CustomInstructions)
 			w.Name("structural")
 			work.Structural.write(w)
 		}

@@ -159,7 +159,11 @@ func (p *plan) cleared(b Batch, n int, o Cleared) Action {
 		return p.stage(b, n, notRun(call, "the run was aborted before this call started; it was not executed"), false)
 	}
 	p.writes = append(p.writes, tx.Set(register.OpToolArgs, ToolArgsKey(p.op.ID, b.TurnID, o.SourceIndex), o.Arguments))
-	b.Calls[n].Status = InFlight{o.Replay}
+	flight := InFlight{ReplayNever} // unless it was said to be safe
+	if o.Replay == ReplaySafe {
+		flight.Replay = ReplaySafe
+	}
+	b.Calls[n].Status = flight
 	return p.dispatch(p.runTool(b, n, call, o.Arguments, false), RunningTools{b})
 }
 
@@ -232,15 +236,16 @@ func (p *plan) materialize(b Batch, frontier int) Action {
 
 // closeBatch goes on to the next decision once every call has its result.
 func (p *plan) closeBatch(b Batch) Action {
-	terminate := true
+	cp := Checkpoint{Continuation: NeedAssistant{}, Trigger: b.AssistantID}
+	terminate := len(b.Calls) > 0
 	for _, c := range b.Calls {
 		done, _ := c.Status.(Completed)
 		terminate = terminate && done.Terminate
+		cp.Trigger = c.ResultID
 	}
 	for _, k := range p.in.ToolArgsKeys {
 		p.writes = append(p.writes, tx.Delete(register.OpToolArgs, k))
 	}
-	cp := Checkpoint{Continuation: NeedAssistant{}, Trigger: b.Calls[len(b.Calls)-1].ResultID}
 	if terminate {
 		cp.Continuation = MayFinish{}
 	}

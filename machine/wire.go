@@ -9,6 +9,15 @@ import (
 
 // Small pieces that the codecs of this package share.
 
+// whole is what a decoder of a register returns: all of a value or nothing of it.
+func whole[T any](v T, r *jsonv.Reader) (T, error) {
+	if err := r.Err(); err != nil {
+		var none T
+		return none, err
+	}
+	return v, nil
+}
+
 func tree(write func(*jsonv.Writer)) jsonv.Value {
 	var w jsonv.Writer
 	write(&w)
@@ -50,8 +59,6 @@ func usageList(w *jsonv.Writer, name string, list []id.UsageID) {
 	w.EndArray()
 }
 
-func decodeEntryID(v jsonv.Value) (id.EntryID, error) { return entry.DecodeID(v) }
-
 func decodeUsageID(v jsonv.Value) (id.UsageID, error) {
 	s, ok := v.Text()
 	if !ok {
@@ -76,7 +83,7 @@ func nullableEntry(r *jsonv.Reader, name string) id.EntryID {
 
 // optionalEntry reads a field that may be absent.
 func optionalEntry(r *jsonv.Reader, name string) id.EntryID {
-	if i := jsonv.OptOne(r, name, decodeEntryID); i != nil {
+	if i := jsonv.OptOne(r, name, entry.DecodeID); i != nil {
 		return *i
 	}
 	return id.EntryID{}
