@@ -58,11 +58,11 @@ func world(c message.ToolCall) (text string, isError bool) {
 	arg := func(name string) string { v, _ := c.Arguments.Get(name); s, _ := v.Text(); return s }
 	switch c.Name {
 	case "ls":
-		return "README.md\ngo.mod\ncmd/\nmain.go\n", false
+		return ".: 4 entries\nREADME.md 24\ncmd/\ngo.mod 28\nmain.go 13", false
 	case "read":
 		switch arg("path") {
 		case "README.md":
-			return "# Spindle\n\nSpins thread.\n", false
+			return "README.md: lines 1 to 3 of 9\n1\t# Spindle\n2\t\n3\tSpins thread.\n[6 lines left; next offset 4]", false
 		case "go.mod":
 			return "module example.com/spindle\n", false
 		case "main.go":
@@ -71,9 +71,9 @@ func world(c message.ToolCall) (text string, isError bool) {
 		return "no such file: " + arg("path"), true
 	case "grep":
 		if arg("pattern") == "absent" {
-			return "", false
+			return "no match in 4 files", false
 		}
-		return "main.go:3:func " + arg("pattern") + "() {", false
+		return "1 matching line\nmain.go:3:func " + arg("pattern") + "() {", false
 	case "bash":
 		return "refused: commands need --permission-mode bypassPermissions", true
 	case "write":
@@ -114,7 +114,7 @@ func TestPromptsLeadToTheToolsTheyAskFor(t *testing.T) {
 	}{
 		{"what is in this directory?", overview, "Spins thread."},
 		{"hello", overview, "module example.com/spindle"},
-		{"", overview, "4 lines"},
+		{"", overview, "4 entries"},
 		{"I run this every day: is it good?", overview, "Spindle"},
 		{"please write a poem", overview, "Spindle"},
 		{"read main.go", []string{`read{"path":"main.go"}`}, "package main"},
@@ -126,7 +126,7 @@ func TestPromptsLeadToTheToolsTheyAskFor(t *testing.T) {
 		{"where is the config loaded in this project?", []string{`grep{"pattern":"config"}`}, "main.go:3"},
 		{"Where is max_lines defined?", []string{`grep{"pattern":"max_lines"}`}, "max_lines"},
 		{"find \"a b\" please", []string{`grep{"pattern":"a b"}`}, "a b"},
-		{"search for x.y()", []string{`grep{"pattern":"x\\.y"}`}, "first matches"},
+		{"search for x.y()", []string{`grep{"pattern":"x\\.y"}`}, "found:"},
 		{"find absent", []string{`grep{"pattern":"absent"}`}, "Nothing here matches absent"},
 		{"run: go test ./...", []string{`bash{"command":"go test ./..."}`}, "bypassPermissions"},
 		{"RUN: `ls -l`\nand more", []string{`bash{"command":"ls -l"}`}, "did not work"},
@@ -158,6 +158,13 @@ func TestEveryAnswerSaysWhatItIsAndWhatItLookedAt(t *testing.T) {
 				t.Errorf("%q: the answer does not say that it used %s:\n%s", prompt, name, final)
 			}
 		}
+	}
+}
+
+func TestFilesAreShownWithoutTheMarksOfTheTool(t *testing.T) {
+	_, final := converse(t, asking("read README.md"), world)
+	if !strings.Contains(final, "    # Spindle\n    Spins thread.\n") || strings.Contains(final, "next offset") {
+		t.Errorf("got:\n%s", final)
 	}
 }
 

@@ -3,7 +3,6 @@ package demo
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"regexp"
 	"strconv"
 	"strings"
@@ -202,7 +201,7 @@ func (t turn) reading(i reading) Response {
 	if refused {
 		return t.answer("I could not read it. The tool says:\n" + quote(text, 6))
 	}
-	return t.answer(i.path + " begins:\n" + quote(text, 12))
+	return t.answer(i.path + " begins:\n" + quote(content(text), 12))
 }
 
 func (t turn) search(i search) Response {
@@ -217,10 +216,10 @@ func (t turn) search(i search) Response {
 	switch {
 	case refused:
 		return t.answer("The search did not work. The tool says:\n" + quote(text, 6))
-	case strings.TrimSpace(text) == "":
-		return t.answer("Nothing here matches " + i.pattern + ".")
+	case !matchLine.MatchString(text):
+		return t.answer("Nothing here matches "+i.pattern+".", whatICan)
 	}
-	return t.answer("The first matches of "+i.pattern+":\n"+quote(text, 10), whatICan)
+	return t.answer("The search for "+i.pattern+" found:\n"+quote(text, 11), whatICan)
 }
 
 // guides are files that say what a directory is, best first; manifests say what it is made of.
@@ -257,25 +256,33 @@ func (t turn) overview() Response {
 
 // summary reports the listing and the files that were read.
 func (t turn) summary(listing string) []string {
-	entries := 0
-	for line := range strings.Lines(listing) {
-		if strings.TrimSpace(line) != "" {
-			entries++
-		}
-	}
-	var findings []string
-	switch entries {
-	case 0:
-		findings = append(findings, "The directory is empty.")
-	default:
-		findings = append(findings, fmt.Sprintf("The listing of this directory has %d lines:\n%s", entries, quote(listing, 12)))
-	}
+	findings := []string{"The directory:\n" + quote(listing, 12)}
 	for _, e := range t.done {
 		if text, refused := e.text(); e.call.Name == "read" && !refused {
-			findings = append(findings, strings.TrimPrefix(describe(e), "read ")+" begins:\n"+quote(text, 8))
+			findings = append(findings, strings.TrimPrefix(describe(e), "read ")+" begins:\n"+quote(content(text), 8))
 		}
 	}
 	return append(findings, whatICan)
+}
+
+var (
+	// matchLine is a line of a search result: path, line number, text.
+	matchLine = regexp.MustCompile(`(?m)^.+:\d+:`)
+	// numberedLine is a line of a file as the read tool shows it.
+	numberedLine = regexp.MustCompile(`(?m)^[ \t]*\d+\t(.*)$`)
+)
+
+// content is the file in a result of the read tool, without line numbers and remarks; a result without numbers is taken as it is.
+func content(shown string) string {
+	lines := numberedLine.FindAllStringSubmatch(shown, 64)
+	if lines == nil {
+		return shown
+	}
+	var out strings.Builder
+	for _, line := range lines {
+		out.WriteString(line[1] + "\n")
+	}
+	return out.String()
 }
 
 // quote shows the first lines of an output, set in so that they are not taken for the demo's own words.
