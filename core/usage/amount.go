@@ -2,6 +2,7 @@ package usage
 
 import (
 	"math/big"
+	"strconv"
 	"strings"
 
 	"github.com/loom-run/loom/core/jsonv"
@@ -9,33 +10,53 @@ import (
 
 // Amount is an exact decimal number of US dollars. An amount read from a row
 // keeps the literal it was written with, so that the row re-encodes byte for
-// byte; a computed one has the shortest plain form with a decimal point. The
-// zero Amount is 0.0.
+// byte; a computed one is plain, with a decimal point and no more digits than it
+// needs. The zero Amount is 0.0.
 type Amount struct{ lit string }
 
-// ParseAmount reads a JSON number. Integer literals are accepted: earlier
-// writers wrote 0 for a free request, and that text is kept too.
+// The bounds of an amount. Every price that earlier writers could write lies
+// within, down to the smallest double. A sum has no more decimal places than its
+// parts, and no sum of prices reaches 10^100 dollars: it can be stored again.
+// What lies outside is hostile and would make sums long and slow.
+const (
+	maxLiteral        = 1024
+	maxIntegerDigits  = 100
+	maxFractionDigits = 400
+)
+
+// ParseAmount reads a JSON number of at most 100 integer digits and 400 decimal
+// places. Integer literals are accepted: earlier writers wrote 0 for a free
+// request, and that text is kept too.
 func ParseAmount(v jsonv.Value) (Amount, bool) {
 	lit, ok := v.Literal()
-	if !ok || tooFine(lit) {
+	if !ok || !bounded(lit) {
 		return Amount{}, false
 	}
 	return Amount{lit}, true
 }
 
-// tooFine refuses exponents that no price has: a double can hold 1e-300, and a
-// sum with it would carry 300 digits for ever.
-func tooFine(lit string) bool {
-	_, exp, ok := strings.Cut(strings.ToLower(lit), "e")
-	if !ok {
-		return len(lit) > 400
+// bounded looks at the places of a literal without computing its value: an
+// exponent of nine digits is a number with a thousand million of them.
+func bounded(lit string) bool {
+	if len(lit) > maxLiteral {
+		return false
 	}
-	exp = strings.TrimLeft(strings.TrimLeft(exp, "+-"), "0")
-	return len(exp) > 3 || len(lit) > 400
+	mantissa, exponent := lit, 0
+	if at := strings.IndexAny(lit, "eE"); at >= 0 {
+		var err error
+		if exponent, err = strconv.Atoi(lit[at+1:]); err != nil || exponent < -maxLiteral || exponent > maxLiteral {
+			return false
+		}
+		mantissa = lit[:at]
+	}
+	integer, fraction, _ := strings.Cut(strings.TrimPrefix(mantissa, "-"), ".")
+	return len(integer)+exponent <= maxIntegerDigits && len(fraction)-exponent <= maxFractionDigits
 }
 
 // Micros is an amount of n millionths of a dollar.
-func Micros(n int64) Amount { return fromRat(big.NewRat(n, 1_000_000)) }
+func Micros(n int64) Amount { return fromRat(big.NewRat(n, microsPerDollar)) }
+
+const microsPerDollar = 1_000_000
 
 // Literal returns the JSON number.
 func (a Amount) Literal() string {
@@ -46,21 +67,19 @@ func (a Amount) Literal() string {
 }
 
 // IsZero reports whether the amount is exactly zero.
-func (a Amount) IsZero() bool { return a.rat().Sign() == 0 }
+func (a Amount) IsZero() bool { return a.Sign() == 0 }
 
 // Sign returns -1, 0 or 1.
 func (a Amount) Sign() int { return a.rat().Sign() }
 
-// Cmp compares two amounts.
+// Cmp compares two amounts by value: -1, 0 or 1.
 func (a Amount) Cmp(b Amount) int { return a.rat().Cmp(b.rat()) }
 
-// Add returns the exact sum. Sums do not depend on the order of addition.
+// Add returns the exact sum in the plain form. Sums do not depend on the order
+// of addition, neither in value nor in text.
 func (a Amount) Add(b Amount) Amount {
-	switch {
-	case a.lit == "" || a.IsZero():
-		return b.canonical()
-	case b.lit == "" || b.IsZero():
-		return a.canonical()
+	if a.lit == "" && b.lit == "" {
+		return Amount{}
 	}
 	return fromRat(new(big.Rat).Add(a.rat(), b.rat()))
 }
@@ -68,22 +87,14 @@ func (a Amount) Add(b Amount) Amount {
 // MicroDollars rounds the amount half away from zero to millionths of a dollar;
 // ok is false when that does not fit 64 bits.
 func (a Amount) MicroDollars() (n int64, ok bool) {
-	r := new(big.Rat).Mul(a.rat(), big.NewRat(1_000_000, 1))
-	num := new(big.Int).Mul(r.Num(), big.NewInt(2))
-	if r.Sign() >= 0 {
-		num.Add(num, r.Denom())
-	} else {
-		num.Sub(num, r.Denom())
+	micros := new(big.Rat).Mul(a.rat(), big.NewRat(microsPerDollar, 1))
+	half := big.NewRat(int64(micros.Sign()), 2)
+	micros.Add(micros, half)
+	q := new(big.Int).Quo(micros.Num(), micros.Denom()) // towards zero
+	if !q.IsInt64() {
+		return 0, false
 	}
-	q := num.Quo(num, new(big.Int).Mul(r.Denom(), big.NewInt(2)))
-	return q.Int64(), q.IsInt64()
-}
-
-func (a Amount) canonical() Amount {
-	if a.lit == "" {
-		return a
-	}
-	return fromRat(a.rat())
+	return q.Int64(), true
 }
 
 func (a Amount) rat() *big.Rat {
@@ -92,13 +103,13 @@ func (a Amount) rat() *big.Rat {
 	}
 	r, ok := new(big.Rat).SetString(a.lit)
 	if !ok {
-		return new(big.Rat) // not reachable: literals were parsed as JSON numbers
+		panic("usage: an amount that is no number: " + a.lit) // a JSON number is one
 	}
 	return r
 }
 
-// fromRat renders a decimal fraction, which every sum and product of decimal
-// literals is, without rounding.
+// fromRat renders a decimal fraction, which every sum of decimal literals is,
+// without rounding.
 func fromRat(r *big.Rat) Amount {
 	if r.Sign() == 0 {
 		return Amount{}

@@ -53,12 +53,10 @@ func Unreported(b Billing) Evidence { return Evidence{billing: known(b)} }
 
 // Reported is a remote call whose tokens are known, completely or in part.
 func Reported(b Billing, tokens Coverage) Evidence {
-	if tokens != Partial {
-		tokens = Complete
-	}
-	return Evidence{billing: known(b), tokens: tokens}
+	return Evidence{billing: known(b), tokens: both(tokens, tokens)}
 }
 
+// known makes any word one of the closed set: what nobody knows is Other.
 func known(b Billing) Billing {
 	switch b {
 	case API, ChatGPTPlan:
@@ -68,12 +66,18 @@ func known(b Billing) Billing {
 	return Other
 }
 
-// WithPrice records that reported tokens were priced. It changes nothing where
-// no tokens were reported. Configured rates of zero are a price; a missing rate
-// card is not.
+// WithPrice records that reported tokens were priced, by the rates of basis. It
+// changes nothing where no tokens were reported. Configured rates of zero are a
+// price; a missing rate card is not.
 func (e Evidence) WithPrice(basis Basis) Evidence {
-	if e.billing != "" && e.tokens != "" {
-		e.price, e.basis = e.tokens, basis
+	if e.tokens == "" {
+		return e
+	}
+	e.price, e.basis = e.tokens, MixedRates
+	switch basis {
+	case APIRates, ChatGPTReferenceRates:
+		e.basis = basis
+	case MixedRates:
 	}
 	return e
 }
@@ -88,7 +92,9 @@ func (e Evidence) Tokens() (c Coverage, ok bool) { return e.tokens, e.tokens != 
 // Price returns how far the tokens are priced, and by which rates.
 func (e Evidence) Price() (c Coverage, basis Basis, ok bool) { return e.price, e.basis, e.price != "" }
 
-// Add combines the evidence of two disjoint records.
+// Add combines the evidence of two disjoint records. It is commutative and
+// associative, and [NoProvider] is its identity: a sum says the same in whatever
+// order its parts came. What any part lacks, the sum has in part.
 func (e Evidence) Add(o Evidence) Evidence {
 	switch {
 	case e.billing == "":
@@ -115,12 +121,10 @@ func (e Evidence) Add(o Evidence) Evidence {
 	case o.price != "" && o.basis != e.basis:
 		sum.basis = MixedRates
 	}
-	if sum.tokens == Partial {
-		sum.price = Partial
-	}
 	return sum
 }
 
+// both is Complete only if both are: absent counts as partly covered.
 func both(a, b Coverage) Coverage {
 	if a == Complete && b == Complete {
 		return Complete

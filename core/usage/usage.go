@@ -20,12 +20,15 @@
 //
 // # Invariants
 //
-// [Zero] is the identity of [Usage.Add]. A remote attempt that reported nothing
-// is [Unknown], which is a different value. Usage whose evidence says that no
-// provider was called has no counts and no cost.
+// [Zero] is the identity of [Usage.Add], in value: a sum writes its costs in the
+// plain form. A remote attempt that reported nothing is [Unknown], which is a
+// different value. Usage that was decoded with evidence that no provider was
+// called has no counts and no cost.
 package usage
 
 import (
+	"math"
+
 	"github.com/loom-run/loom/core/corrupt"
 	"github.com/loom-run/loom/core/jsonv"
 )
@@ -50,13 +53,15 @@ func Zero() Usage { return Usage{} }
 // Unknown is a remote attempt that reported nothing.
 func Unknown(b Billing) Usage { return Usage{Evidence: Unreported(b)} }
 
-// Add sums two disjoint records field by field.
+// Add sums two disjoint records field by field. A count that both sides leave
+// out stays absent. Counts stop at the ends of 64 bits: a provider that reports
+// absurd ones must not make a sum negative.
 func (u Usage) Add(o Usage) Usage {
 	return Usage{
-		Input: u.Input + o.Input, Output: u.Output + o.Output,
-		CacheRead: u.CacheRead + o.CacheRead, CacheWrite: u.CacheWrite + o.CacheWrite,
+		Input: add(u.Input, o.Input), Output: add(u.Output, o.Output),
+		CacheRead: add(u.CacheRead, o.CacheRead), CacheWrite: add(u.CacheWrite, o.CacheWrite),
 		CacheWrite1h: addOpt(u.CacheWrite1h, o.CacheWrite1h), Reasoning: addOpt(u.Reasoning, o.Reasoning),
-		TotalTokens: u.TotalTokens + o.TotalTokens,
+		TotalTokens: add(u.TotalTokens, o.TotalTokens),
 		Cost: Cost{
 			Input: u.Cost.Input.Add(o.Cost.Input), Output: u.Cost.Output.Add(o.Cost.Output),
 			CacheRead: u.Cost.CacheRead.Add(o.Cost.CacheRead), CacheWrite: u.Cost.CacheWrite.Add(o.Cost.CacheWrite),
@@ -73,7 +78,17 @@ func addOpt(a, b *int64) *int64 {
 	case b == nil:
 		return a
 	}
-	return new(*a + *b)
+	return new(add(*a, *b))
+}
+
+func add(a, b int64) int64 {
+	switch {
+	case b > 0 && a > math.MaxInt64-b:
+		return math.MaxInt64
+	case b < 0 && a < math.MinInt64-b:
+		return math.MinInt64
+	}
+	return a + b
 }
 
 // Observed returns u unless it is a remote attempt that reported nothing: then
