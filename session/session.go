@@ -269,6 +269,23 @@ func (s *Session) EnsureID(ids id.Generator) (id.SessionID, id.Generator, error)
 	return self, ids, nil
 }
 
+// Reserve gives a new session the id that its place on disk is named after. A
+// session that has another id is refused and unchanged.
+func (s *Session) Reserve(self id.SessionID) error {
+	_, err := s.store.Commit(tx.Tx{
+		Writes:   []tx.Write{tx.Set(register.FactCustom, IDKey, jsonv.Str(self.String()))},
+		Expected: []tx.Expectation{tx.ExpectAbsent(register.FactCustom, IDKey)},
+	})
+	if _, taken := errors.AsType[*tx.StaleExpectation](err); taken {
+		has, _, err := s.ID()
+		if err == nil && has != self {
+			err = &Corrupt{corrupt.New("session.Reserve", "session/id", self.String(), has.String())}
+		}
+		return err
+	}
+	return flatten(err)
+}
+
 // EnsureStrand seeds a strand's registers unless it has a configuration.
 func (s *Session) EnsureStrand(name string, c machine.Configuration) error {
 	if _, ok, err := s.store.Register(register.StrandConfig, name); ok || err != nil {
