@@ -8,9 +8,11 @@
 //
 // # Key types
 //
-// [Store], its queries [BranchQuery], [EntryQuery], [UsageQuery], its read
-// errors [CorruptRow], [UnknownEntry], [BackendFault], [ErrClosed], and the
-// refusals of an opening [LeaseHeld], [UnsupportedVersion], [OpenFailed].
+// [Store] and its read half [Reader], the queries [BranchQuery], [EntryQuery],
+// [UsageQuery], the read errors [CorruptRow], [UnknownEntry], [BackendFault],
+// [ErrClosed], and the refusals of an opening [LeaseHeld], [UnsupportedVersion],
+// [OpenFailed]. [Check] walks a whole store and names each broken [Invariant] in
+// a [Finding].
 //
 // # Relationships
 //
@@ -41,20 +43,19 @@ import (
 	"github.com/loom-run/loom/core/usage"
 )
 
-// Store is one open session. It is safe for use by several goroutines; commits
-// are serialised.
-type Store interface {
-	// Commit applies t or refuses it with one of *tx.StaleExpectation,
-	// *tx.Corruption, *tx.Faulted, *tx.LeaseLost. It cannot be cancelled.
-	Commit(t tx.Tx) (tx.Result, error)
-
+// Reader is the read half of an open session. It is safe for use by several
+// goroutines. Each call sees one committed state. The errors of its calls are
+// *CorruptRow, *BackendFault and ErrClosed, and *UnknownEntry where it is named.
+type Reader interface {
 	// Entries returns the rows found; a missing id is simply absent.
 	Entries(ids ...id.EntryID) (map[id.EntryID]entry.Entry, error)
 	// Register returns a cell, or ok false.
 	Register(ns register.Namespace, key string) (cell register.Cell, ok bool, err error)
-	// Registers lists the cells whose key starts with prefix, by ascending key.
+	// Registers lists the cells whose key starts with prefix, by ascending key
+	// (byte order).
 	Registers(ns register.Namespace, prefix string) ([]KeyedCell, error)
-	// ScanBranch walks the path from an entry to the root.
+	// ScanBranch walks the path from an entry to the root. A start that does not
+	// exist is *UnknownEntry.
 	ScanBranch(q BranchQuery) ([]entry.Entry, error)
 	// ScanEntries reads entries by seq.
 	ScanEntries(q EntryQuery) ([]entry.Entry, error)
@@ -64,6 +65,14 @@ type Store interface {
 	Stats() (Stats, error)
 	// Close releases the handle; a second call returns the first outcome.
 	Close() error
+}
+
+// Store is one open session with its writer. Commits are serialised.
+type Store interface {
+	Reader
+	// Commit applies t or refuses it with one of *tx.StaleExpectation,
+	// *tx.Corruption, *tx.Faulted, *tx.LeaseLost. It cannot be cancelled.
+	Commit(t tx.Tx) (tx.Result, error)
 }
 
 // KeyedCell is a listed register.

@@ -1,0 +1,155 @@
+package sqlite
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/loom-run/loom/core/clock"
+	"github.com/loom-run/loom/core/entry"
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/core/register"
+	"github.com/loom-run/loom/core/tx"
+	"github.com/loom-run/loom/core/usage"
+	"golang.org/x/sys/unix"
+)
+
+// author writes the commits of a session with one strand, the way an engine
+// does.
+type author struct {
+	ids     id.Generator
+	op      id.OpID
+	leaf    id.EntryID
+	leafSeq int64
+	opSeq   int64
+	text    string
+	state   jsonv.Value
+}
+
+func newAuthor(entryBytes int) *author {
+	a := &author{ids: id.NewGenerator(clock.Real(func() int64 { return time.Now().UnixMilli() }), 1)}
+	a.op, a.ids = a.ids.Op()
+	a.text = strings.Repeat("All work and no play. ", entryBytes/22+1)[:entryBytes]
+	a.state = jsonv.Obj(jsonv.F("kind", jsonv.Str("run")), jsonv.F("phase", jsonv.Str(strings.Repeat("x", 600))))
+	return a
+}
+
+// placement is an entry and the leaf that moves to it: two writes.
+func (a *author) placement() tx.Tx {
+	e := entry.Entry{Parent: a.leaf, Body: entry.Message{Message: &message.User{Content: []message.UserBlock{message.Text{Text: a.text}}}}}
+	e.ID, a.ids = a.ids.Entry()
+	a.leaf = e.ID
+	return tx.Tx{
+		Writes:   []tx.Write{tx.InsertEntry{Entry: e}, tx.Set(register.StrandLeaf, "main", register.Leaf(e.ID))},
+		Expected: []tx.Expectation{tx.Expect(register.StrandLeaf, "main", a.leafSeq)},
+	}
+}
+
+// settlement is what the end of a model response commits: five writes.
+func (a *author) settlement() tx.Tx {
+	t := a.placement()
+	row := entry.UsageRow{EntryID: a.leaf, Usage: usage.Usage{Input: 1200, Output: 300, TotalTokens: 1500, Evidence: usage.Reported(usage.API, usage.Complete)}}
+	row.ID, a.ids = a.ids.Usage()
+	t.Writes = append(t.Writes, tx.InsertUsage{Row: row},
+		tx.Set(register.OpState, a.op.String(), a.state), tx.Delete(register.PendingEntry, a.leaf.String()))
+	t.Expected = append(t.Expected, tx.Expect(register.OpState, a.op.String(), a.opSeq))
+	return t
+}
+
+// settled takes over what a commit returned.
+func (a *author) settled(r tx.Result) {
+	a.leafSeq = r.Seqs[1]
+	if len(r.Seqs) > 3 {
+		a.opSeq = r.Seqs[3]
+	}
+}
+
+func openBench(b *testing.B, mode Synchronous) *Store {
+	s, err := Open(Config{Path: filepath.Join(b.TempDir(), "s.db"), Owner: "bench", Clock: func() int64 { return time.Now().UnixMilli() }, Create: true, Synchronous: mode})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return s
+}
+
+// rawAppend is the yardstick: what the disk takes for 4 KiB.
+type rawAppend struct {
+	f     *os.File
+	block [4096]byte
+}
+
+func newRawAppend(b *testing.B) *rawAppend {
+	f, err := os.Create(filepath.Join(b.TempDir(), "raw"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { f.Close() })
+	return &rawAppend{f: f}
+}
+
+func (r *rawAppend) once(b *testing.B) {
+	if _, err := r.f.Write(r.block[:]); err != nil {
+		b.Fatal(err)
+	}
+	if err := unix.Fdatasync(int(r.f.Fd())); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func percentile(d []time.Duration, p float64) time.Duration {
+	slices.Sort(d)
+	return d[int(float64(len(d)-1)*p)]
+}
+
+// BenchmarkCommit times commits with a 2 KB entry in turns with the yardstick,
+// so that both see the same disk, after the log has wrapped once. It reports
+// medians: p50-µs of the commit, raw-p50-µs, and their ratio.
+func BenchmarkCommit(b *testing.B) {
+	for _, c := range []struct {
+		name string
+		mode Synchronous
+		next func(*author) tx.Tx
+	}{
+		{"placement of 2 writes, FULL", Full, (*author).placement},
+		{"settlement of 5 writes, FULL", Full, (*author).settlement},
+		{"settlement of 5 writes, NORMAL", Normal, (*author).settlement},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			s, a, raw := openBench(b, c.mode), newAuthor(2000), newRawAppend(b)
+			commit := func() {
+				r, err := s.Commit(c.next(a))
+				if err != nil {
+					b.Fatal(err)
+				}
+				a.settled(r)
+			}
+			for range 200 {
+				commit()
+			}
+			var ours, disk []time.Duration
+			b.ReportAllocs()
+			for b.Loop() {
+				start := time.Now()
+				commit()
+				between := time.Now()
+				raw.once(b)
+				ours, disk = append(ours, between.Sub(start)), append(disk, time.Since(between))
+			}
+			p50, floor := percentile(ours, 0.5), percentile(disk, 0.5)
+			b.ReportMetric(float64(p50.Nanoseconds())/1e3, "p50-µs")
+			b.ReportMetric(float64(percentile(ours, 0.99).Nanoseconds())/1e3, "p99-µs")
+			b.ReportMetric(float64(floor.Nanoseconds())/1e3, "raw-p50-µs")
+			b.ReportMetric(float64(p50)/float64(floor), "ratio")
+		})
+	}
+}

@@ -1,0 +1,352 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/loom-run/loom/core/corrupt"
+	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/tx"
+	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/storage"
+)
+
+// Defaults of a [Config].
+const (
+	DefaultLeaseTTL    = 30 * time.Second
+	DefaultBusyTimeout = 5 * time.Second
+)
+
+// Config says which session to open and as whom.
+type Config struct {
+	Path string
+	// Owner names this opening; it must be unique among all of them.
+	Owner string
+	// Clock gives the Unix ms. It stamps commits and judges leases.
+	Clock func() int64
+	// Create makes the session when the file is missing or empty.
+	Create bool
+
+	LeaseTTL    time.Duration // term of the lease; 0 for the default
+	BusyTimeout time.Duration // wait for other processes' locks; 0 for the default
+	Synchronous Synchronous
+
+	// AfterCommit, when given, runs after a commit is durable and before Commit
+	// returns it, with the writer held: the place where a crash test dies.
+	AfterCommit func(tx.Result)
+
+	// Process and Running stand for the running process and the system's process
+	// table in tests of the lease. The zero values are the real ones.
+	Process Process
+	Running Running
+}
+
+// reserved reports whether an owner belongs to operations on closed files.
+func reserved(owner string) bool { return owner == "rewrite" || strings.HasPrefix(owner, "move:") }
+
+func (c *Config) complete() error {
+	refuse := func(reason string) error {
+		return &storage.OpenFailed{Reason: "cannot open the session " + c.Path + ": " + reason + "; nothing was changed"}
+	}
+	switch {
+	case c.Clock == nil:
+		return refuse("no clock was given")
+	case c.Owner == "":
+		return refuse("no owner was given")
+	case reserved(c.Owner):
+		return refuse("the owner " + c.Owner + " is reserved")
+	case c.LeaseTTL < 0 || c.BusyTimeout < 0:
+		return refuse("a time limit is negative")
+	}
+	if c.LeaseTTL == 0 {
+		c.LeaseTTL = DefaultLeaseTTL
+	}
+	if c.LeaseTTL < 3*time.Millisecond {
+		return refuse("the lease is shorter than 3 ms")
+	}
+	if c.BusyTimeout == 0 {
+		c.BusyTimeout = DefaultBusyTimeout
+	}
+	if c.Process == (Process{}) {
+		c.Process = thisProcess()
+	}
+	if c.Running == nil {
+		c.Running = running
+	}
+	return nil
+}
+
+// Open opens a session for writing, or refuses with *storage.LeaseHeld,
+// *storage.UnsupportedVersion or *storage.OpenFailed. A refused opening leaves
+// the file byte-identical.
+func Open(cfg Config) (*Store, error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	if err := checkPath(cfg.Path, cfg.Create); err != nil {
+		return nil, err
+	}
+	if err := cfg.refuse(); err != nil {
+		return nil, openFault(cfg.Path, err)
+	}
+	s, err := cfg.admit()
+	if err != nil {
+		return nil, openFault(cfg.Path, err)
+	}
+	return s, nil
+}
+
+// checkPath refuses what no database can be opened at, before SQLite tries.
+func checkPath(path string, create bool) error {
+	refuse := func(err error, reason string) error {
+		return &storage.OpenFailed{Reason: "cannot open the session " + path + ": " + reason + "; nothing was changed", Err: err}
+	}
+	if path == "" || path == ":memory:" {
+		return refuse(nil, "it needs a file")
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err == nil && info.IsDir():
+		return refuse(nil, "it is a folder")
+	case err == nil && !info.Mode().IsRegular():
+		return refuse(nil, "it is not a regular file")
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return refuse(err, err.Error())
+	}
+	folder, above := os.Stat(filepath.Dir(path))
+	switch {
+	case above != nil:
+		return refuse(above, "its folder does not exist")
+	case !folder.IsDir():
+		return refuse(nil, "what should be its folder is a file")
+	case !create:
+		return refuse(fs.ErrNotExist, "there is no such file")
+	}
+	return nil
+}
+
+// createFile makes an empty file that only its owner may read. The file is new,
+// so nobody's locks are dropped by closing it.
+func createFile(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// quiet is the access that reads a file and leaves no trace: see the format page.
+func quiet(path string) access {
+	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
+		return accessPassive
+	}
+	return accessTidy
+}
+
+// refuse looks at a file with a log beside it and returns the refusal, if there
+// is one, without having written anything. Without a log, admit refuses as
+// quietly by itself, and the second connection is saved.
+func (c *Config) refuse() error {
+	if quiet(c.Path) != accessPassive {
+		return nil
+	}
+	w, err := dialReader(c.Path, accessPassive, c.BusyTimeout)
+	if err != nil {
+		return err
+	}
+	var seen state
+	err = w.within("BEGIN", func() error {
+		seen, err = inspect(w)
+		return err
+	})
+	if err == nil {
+		err = c.refusal(seen)
+	}
+	return errors.Join(err, w.close())
+}
+
+// refusal judges what was seen.
+func (c *Config) refusal(seen state) error {
+	if !seen.exists {
+		if c.Create {
+			return nil
+		}
+		return emptyFile(c.Path)
+	}
+	_, err := c.admission().judge(seen.session, seen.lease)
+	return err
+}
+
+func emptyFile(path string) error {
+	return &storage.OpenFailed{Reason: "cannot open the session " + path + ": the file is empty; nothing was changed"}
+}
+
+func (c *Config) admission() admission {
+	return admission{now: c.Clock(), ttl: c.LeaseTTL.Milliseconds(), owner: c.Owner, self: c.Process, running: c.Running}
+}
+
+// admit takes the lease, creating the session where there is none.
+func (c *Config) admit() (*Store, error) {
+	if c.Create {
+		if err := createFile(c.Path); err != nil {
+			return nil, err
+		}
+	}
+	w, err := dial(c.Path, accessWrite)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: *c, w: w}
+	s.readers.dial = func() (*conn, error) { return dialReader(c.Path, accessTidy, c.BusyTimeout) }
+	if err := s.claim(); err != nil {
+		return nil, errors.Join(err, w.close())
+	}
+	// A fresh session is switched to the log now; for others this only reads.
+	if err := w.steady(); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Store) claim() error {
+	if err := s.w.tune(s.cfg.BusyTimeout, s.cfg.Synchronous, writerCache); err != nil {
+		return err
+	}
+	return s.w.within("BEGIN IMMEDIATE", func() error {
+		seen, err := inspect(s.w)
+		if err != nil {
+			return err
+		}
+		if err := s.cfg.refusal(seen); err != nil {
+			return err
+		}
+		if !seen.exists {
+			if seen.session, err = create(s.w, s.cfg.Clock()); err != nil {
+				return err
+			}
+		}
+		lease, err := s.cfg.admission().judge(seen.session, seen.lease)
+		if err != nil {
+			return err
+		}
+		s.lease, seen.session.fence = *lease, lease.fence
+		return errors.Join(lease.write(s.w), seen.session.update(s.w))
+	})
+}
+
+// create makes the tables and the session row of a fresh session.
+func create(w *conn, now int64) (sessionRow, error) {
+	steps := append([]string{
+		fmt.Sprintf("PRAGMA application_id=%d", applicationID),
+		fmt.Sprintf("PRAGMA user_version=%d", Version),
+	}, schema...)
+	for _, step := range steps {
+		if err := w.once(step, nil); err != nil {
+			return sessionRow{}, err
+		}
+	}
+	var none jsonv.Writer
+	usage.Append(&none, usage.Zero())
+	row := sessionRow{createdAt: now, nextSeq: 1, usage: none.Bytes()}
+	return row, row.insert(w)
+}
+
+// state is what a session file says about itself. exists is false for an empty
+// file.
+type state struct {
+	exists  bool
+	session sessionRow
+	lease   *leaseRow
+}
+
+const stateQuery = "SELECT " + sessionColumns + ", " + leaseColumns + " FROM session s LEFT JOIN writer_lease l"
+
+// inspect reads the state inside the transaction that is open. Its errors are
+// refusals of an opening, or what SQLite says.
+func inspect(c *conn) (state, error) {
+	exists, err := header(c)
+	if !exists || err != nil {
+		return state{}, err
+	}
+	session, lease, err := readState(c)
+	return state{exists: true, session: session, lease: lease}, err
+}
+
+// header reads what can be read before the shape of the tables is known. exists
+// is false for an empty file.
+func header(c *conn) (exists bool, err error) {
+	var application, version, tables int64
+	for _, q := range []struct {
+		text string
+		into *int64
+	}{
+		{"PRAGMA application_id", &application}, {"PRAGMA user_version", &version},
+		{"SELECT count(*) FROM sqlite_schema", &tables},
+	} {
+		if err := c.once(q.text, func(r row) { *q.into = read(r, q.text).num() }); err != nil {
+			return false, err
+		}
+	}
+	switch {
+	case application == 0 && version == 0 && tables == 0:
+		return false, nil
+	case application != applicationID:
+		return false, &storage.OpenFailed{Reason: "the file is a database, but not a session of loom; nothing was changed; check its path"}
+	case version != Version:
+		return false, &storage.UnsupportedVersion{Found: version, Supported: Version}
+	}
+	return true, nil
+}
+
+// readState reads the session row and the lease inside the transaction that is
+// open. The error of a row that is missing, doubled or damaged is *CorruptRow.
+func readState(c *conn) (sessionRow, *leaseRow, error) {
+	var (
+		session sessionRow
+		lease   *leaseRow
+		rows    int
+	)
+	err := c.each(stateQuery, func(r row) (bool, error) {
+		rows++
+		cols := read(r, "")
+		session, lease = readSession(cols), readLease(cols)
+		return rows < 2, cols.damaged()
+	})
+	if err == nil && rows != 1 {
+		seen := "none"
+		if rows > 1 {
+			seen = "several"
+		}
+		err = &storage.CorruptRow{Report: corrupt.New("sqlite.readState", "session row and lease", "one session row and at most one lease", seen)}
+	}
+	return session, lease, err
+}
+
+// dialQuiet opens a connection that reads the file and leaves no trace.
+func dialQuiet(path string, busy time.Duration) (*conn, error) {
+	return dialReader(path, quiet(path), busy)
+}
+
+func dialReader(path string, a access, busy time.Duration) (*conn, error) {
+	c, err := dial(path, a)
+	if err != nil {
+		return nil, err
+	}
+	if err = c.tune(busy, Full, readerCache); err == nil {
+		err = c.readOnly()
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return c, nil
+}

@@ -1,0 +1,217 @@
+package sqlite
+
+import (
+	"math"
+	"strings"
+
+	"github.com/loom-run/loom/core/corrupt"
+	"github.com/loom-run/loom/core/entry"
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/register"
+	"github.com/loom-run/loom/storage"
+)
+
+// reads is the read half of a handle. Each request is one read transaction on
+// one of the read connections.
+type reads struct{ readers pool }
+
+// query runs f on a read connection; f runs a single statement, which is a read
+// transaction by itself.
+func (r *reads) query(f func(c *conn) error) error {
+	c, err := r.readers.take()
+	if err != nil {
+		return readFault(err)
+	}
+	defer r.readers.put(c)
+	return readFault(f(c))
+}
+
+// view is query for several statements that must see one state.
+func (r *reads) view(f func(c *conn) error) error {
+	return r.query(func(c *conn) error { return c.within("BEGIN", func() error { return f(c) }) })
+}
+
+// Entries returns the rows found; a missing id is simply absent.
+func (r *reads) Entries(ids ...id.EntryID) (map[id.EntryID]entry.Entry, error) {
+	found := make(map[id.EntryID]entry.Entry, len(ids))
+	err := r.view(func(c *conn) error {
+		for _, want := range ids {
+			err := c.each("SELECT "+entryColumns+" FROM ids i CROSS JOIN entries e ON e.seq = i.seq WHERE i.id = ?", func(row row) (bool, error) {
+				_, e, err := decodeEntry(row)
+				if err == nil && e.ID != want {
+					err = wrongRow(want, e.ID)
+				}
+				found[want] = e
+				return true, err
+			}, uuid(want))
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// wrongRow reports an id that leads to another row than its own.
+func wrongRow(want, got id.EntryID) error {
+	return &storage.CorruptRow{Report: corrupt.New("sqlite.Entries", "id "+want.String(), "a row of that id", got.String())}
+}
+
+// Register returns a cell, or ok false.
+func (r *reads) Register(ns register.Namespace, key string) (cell register.Cell, ok bool, err error) {
+	err = r.query(func(c *conn) error {
+		return c.each("SELECT "+registerColumns+" FROM registers WHERE ns = ? AND key = ?", func(row row) (_ bool, err error) {
+			ok = true
+			_, _, cell, err = decodeRegister(row)
+			return false, err
+		}, string(ns), key)
+	})
+	if err != nil {
+		return register.Cell{}, false, err
+	}
+	return cell, ok, nil
+}
+
+// Registers lists the cells whose key starts with prefix, by ascending key.
+func (r *reads) Registers(ns register.Namespace, prefix string) (list []storage.KeyedCell, err error) {
+	text, args := "SELECT "+registerColumns+" FROM registers WHERE ns = ? AND key >= ?", []any{string(ns), prefix}
+	if end, bounded := successor(prefix); bounded {
+		text += " AND key < ?"
+		args = append(args, end)
+	}
+	err = r.query(func(c *conn) error {
+		return c.each(text+" ORDER BY key", func(row row) (bool, error) {
+			_, key, cell, err := decodeRegister(row)
+			list = append(list, storage.KeyedCell{Key: key, Cell: cell})
+			return true, err
+		}, args...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// successor is the least text above every text that starts with prefix; there is
+// none when prefix has only bytes 0xFF.
+func successor(prefix string) (string, bool) {
+	b := []byte(prefix)
+	for len(b) > 0 && b[len(b)-1] == 0xff {
+		b = b[:len(b)-1]
+	}
+	if len(b) == 0 {
+		return "", false
+	}
+	b[len(b)-1]++
+	return string(b), true
+}
+
+// ScanEntries reads entries by seq.
+func (r *reads) ScanEntries(q storage.EntryQuery) (list []entry.Entry, err error) {
+	text, args := entryScan(q)
+	err = r.query(func(c *conn) error {
+		return c.each(text, func(row row) (bool, error) {
+			_, e, err := decodeEntry(row)
+			list = append(list, e)
+			return true, err
+		}, args...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// entryScan builds one of eight statements.
+func entryScan(q storage.EntryQuery) (string, []any) {
+	var b strings.Builder
+	b.WriteString("SELECT " + entryColumns + " FROM entries e WHERE e.seq BETWEEN ? AND ?")
+	args := []any{orElse(q.FromSeq, math.MinInt64), orElse(q.ToSeq, math.MaxInt64)}
+	if q.Kind != "" {
+		b.WriteString(" AND e.type = ?")
+		args = append(args, string(q.Kind))
+	}
+	if q.CustomType != nil {
+		b.WriteString(" AND e.custom_type = ?")
+		args = append(args, *q.CustomType)
+	}
+	b.WriteString(" ORDER BY e.seq" + direction(q.Order) + " LIMIT ?")
+	return b.String(), append(args, limit(q.Limit))
+}
+
+// ScanUsage reads the ledger by seq.
+func (r *reads) ScanUsage(q storage.UsageQuery) (list []entry.UsageRow, err error) {
+	text := "SELECT " + usageColumns + " FROM usage_ledger WHERE seq BETWEEN ? AND ? ORDER BY seq" + direction(q.Order) + " LIMIT ?"
+	err = r.query(func(c *conn) error {
+		return c.each(text, func(row row) (bool, error) {
+			u, err := decodeUsage(row)
+			list = append(list, u)
+			return true, err
+		}, orElse(q.FromSeq, math.MinInt64), orElse(q.ToSeq, math.MaxInt64), limit(q.Limit))
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+func direction(o storage.Order) string {
+	if o == storage.NewestFirst {
+		return " DESC"
+	}
+	return ""
+}
+
+func orElse(n *int64, otherwise int64) int64 {
+	if n == nil {
+		return otherwise
+	}
+	return *n
+}
+
+// limit is the LIMIT of a statement: SQLite takes a negative one for none.
+func limit(n *int) int64 {
+	if n == nil {
+		return -1
+	}
+	return int64(max(*n, 0))
+}
+
+// session reads the session row.
+func (r *reads) session() (row sessionRow, err error) {
+	err = r.query(func(c *conn) error {
+		row, _, err = readState(c)
+		return err
+	})
+	return row, err
+}
+
+// Stats returns the counters that commits maintain.
+func (r *reads) Stats() (storage.Stats, error) {
+	row, err := r.session()
+	if err != nil {
+		return storage.Stats{}, err
+	}
+	return row.stats()
+}
+
+// Generation counts the rewrites of history: a cursor from an earlier one is
+// void.
+func (r *reads) Generation() (int64, error) {
+	row, err := r.session()
+	return row.generation, err
+}
+
+// CatalogIdentity returns the ids recorded by [Store.RecordIdentity]; absent ones
+// are zero.
+func (r *reads) CatalogIdentity() (own, parent id.SessionID, err error) {
+	row, err := r.session()
+	if err != nil {
+		return own, parent, err
+	}
+	return row.identity()
+}

@@ -1,0 +1,358 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"unsafe"
+
+	"github.com/loom-run/loom/core/corrupt"
+	"github.com/loom-run/loom/core/entry"
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/register"
+	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/storage"
+)
+
+// row is one row of a result: int64, float64, string, []byte or nil.
+type row []driver.Value
+
+// columns reads a row from left to right with a sticky first error, like
+// jsonv.Reader: the tables are STRICT, but a damaged file may say otherwise.
+type columns struct {
+	row     row
+	at      int
+	subject string
+	err     *corrupt.Report
+}
+
+func read(r row, subject string) *columns { return &columns{row: r, subject: subject} }
+
+func (c *columns) next(expected string) (driver.Value, bool) {
+	i := c.at
+	c.at++
+	if i >= len(c.row) {
+		c.fail(expected, nil)
+		return nil, false
+	}
+	return c.row[i], c.err == nil
+}
+
+func (c *columns) fail(expected string, seen any) {
+	if c.err == nil {
+		c.err = corrupt.New("sqlite.row", c.subject+" column "+strconv.Itoa(c.at-1), expected, fmt.Sprintf("%T", seen))
+	}
+}
+
+func column[T any](c *columns, expected string) T {
+	var zero T
+	v, ok := c.next(expected)
+	if !ok {
+		return zero
+	}
+	t, ok := v.(T)
+	if !ok {
+		c.fail(expected, v)
+	}
+	return t
+}
+
+func (c *columns) num() int64   { return column[int64](c, "an integer") }
+func (c *columns) text() string { return column[string](c, "a text") }
+func (c *columns) blob() []byte { return column[[]byte](c, "a blob") }
+
+// optNum, optText and optBlob are nil for NULL.
+func (c *columns) optNum() *int64 {
+	if c.null() {
+		return nil
+	}
+	return new(c.num())
+}
+
+func (c *columns) optText() *string {
+	if c.null() {
+		return nil
+	}
+	return new(c.text())
+}
+
+func (c *columns) optBlob() []byte {
+	if c.null() {
+		return nil
+	}
+	return c.blob()
+}
+
+// null skips a NULL.
+func (c *columns) null() bool {
+	if c.at < len(c.row) && c.row[c.at] == nil {
+		c.at++
+		return true
+	}
+	return false
+}
+
+// verify compares a stored digest with the one of the columns.
+func (c *columns) verify(stored, computed int64) {
+	if c.err == nil && stored != computed {
+		c.err = corrupt.New("sqlite.row", c.subject, fmt.Sprintf("digest %016x", uint64(stored)),
+			fmt.Sprintf("columns of digest %016x", uint64(computed)))
+	}
+}
+
+func (c *columns) adopt(err error) {
+	if c.err != nil || err == nil {
+		return
+	}
+	if r, ok := corrupt.As(err); ok {
+		c.err = r.In(c.subject)
+		return
+	}
+	c.err = corrupt.New("sqlite.row", c.subject, "a readable row", err.Error())
+}
+
+// damaged is the read error of what was collected, or nil.
+func (c *columns) damaged() error {
+	if c.err == nil {
+		return nil
+	}
+	return &storage.CorruptRow{Report: c.err}
+}
+
+// parse reads a payload without copying it: blobs of a row are its own.
+func parse(payload []byte) (jsonv.Value, error) {
+	return jsonv.ParseString(unsafe.String(unsafe.SliceData(payload), len(payload)))
+}
+
+// uuid is the stored form of an id: the 16 bytes.
+func uuid[T interface{ String() string }](i T) []byte {
+	s := i.String()
+	if s == "" {
+		return nil
+	}
+	b, _ := hex.DecodeString(strings.ReplaceAll(s, "-", "")) // the text of an id is always well formed
+	return b
+}
+
+// uuidText is the text of a stored id; of other lengths, something that no
+// parser accepts.
+func uuidText(b []byte) string {
+	h := hex.EncodeToString(b)
+	if len(h) != 32 {
+		return h
+	}
+	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+}
+
+// head is what a scan needs to know about an entry to choose it.
+type head struct {
+	seq        int64
+	id         string // the 16 bytes
+	parent     *int64 // seq
+	kind       entry.Kind
+	customType *string
+}
+
+const headColumns = "e.seq, e.id, e.parent_seq, e.type, e.custom_type"
+
+func readHead(c *columns) head {
+	return head{c.num(), string(c.blob()), c.optNum(), entry.Kind(c.text()), c.optText()}
+}
+
+const entryColumns = headColumns + ", e.ts, e.digest, e.payload"
+
+// decodeEntry reads a row of entryColumns.
+func decodeEntry(r row) (head, entry.Entry, error) {
+	c := read(r, "entry")
+	h := readHead(c)
+	if c.err == nil {
+		c.subject = "entry " + uuidText([]byte(h.id)) + " at seq " + strconv.FormatInt(h.seq, 10)
+	}
+	ts, digest, payload := c.num(), c.num(), c.blob()
+	c.verify(digest, entryDigest(h, ts, payload))
+	if c.err != nil {
+		return h, entry.Entry{}, c.damaged()
+	}
+	v, err := parse(payload)
+	c.adopt(err)
+	var e entry.Entry
+	if c.err == nil {
+		e, err = entry.Decode(v)
+		c.adopt(err)
+	}
+	if c.err == nil && (e.Seq != h.seq || e.ID.String() != uuidText([]byte(h.id)) || e.Timestamp != ts || e.Body.Kind() != h.kind) {
+		c.err = corrupt.New("sqlite.row", c.subject, "a payload that agrees with its columns",
+			fmt.Sprintf("%s at seq %d of kind %s", e.ID, e.Seq, e.Body.Kind()))
+	}
+	return h, e, c.damaged()
+}
+
+func entryDigest(h head, ts int64, payload []byte) int64 {
+	d := digestOf('e')
+	d.num(h.seq)
+	d.blob([]byte(h.id))
+	if h.parent == nil {
+		d.null()
+	} else {
+		d.num(*h.parent)
+	}
+	d.text(string(h.kind))
+	if h.customType == nil {
+		d.null()
+	} else {
+		d.text(*h.customType)
+	}
+	d.num(ts)
+	d.blob(payload)
+	return d.sum()
+}
+
+const usageColumns = "seq, id, digest, payload"
+
+// decodeUsage reads a row of usageColumns.
+func decodeUsage(r row) (entry.UsageRow, error) {
+	c := read(r, "usage")
+	seq, rowID, digest, payload := c.num(), c.blob(), c.num(), c.blob()
+	if c.err == nil {
+		c.subject = "usage " + uuidText(rowID) + " at seq " + strconv.FormatInt(seq, 10)
+	}
+	c.verify(digest, usageDigest(seq, rowID, payload))
+	if c.err != nil {
+		return entry.UsageRow{}, c.damaged()
+	}
+	v, err := parse(payload)
+	c.adopt(err)
+	var u entry.UsageRow
+	if c.err == nil {
+		u, err = entry.DecodeUsageRow(v)
+		c.adopt(err)
+	}
+	if c.err == nil && (u.Seq != seq || u.ID.String() != uuidText(rowID)) {
+		c.err = corrupt.New("sqlite.row", c.subject, "a payload that agrees with its columns", fmt.Sprintf("%s at seq %d", u.ID, u.Seq))
+	}
+	return u, c.damaged()
+}
+
+func usageDigest(seq int64, rowID, payload []byte) int64 {
+	d := digestOf('u')
+	d.num(seq)
+	d.blob(rowID)
+	d.blob(payload)
+	return d.sum()
+}
+
+const registerColumns = "ns, key, seq, digest, value"
+
+// decodeRegister reads a row of registerColumns.
+func decodeRegister(r row) (ns, key string, cell register.Cell, err error) {
+	c := read(r, "register")
+	ns, key = c.text(), c.text()
+	if c.err == nil {
+		c.subject = "register " + ns + "/" + key
+	}
+	seq, digest, payload := c.num(), c.num(), c.blob()
+	c.verify(digest, registerDigest(ns, key, seq, payload))
+	cell.Seq = seq
+	if c.err == nil {
+		cell.Value, err = parse(payload)
+		c.adopt(err)
+	}
+	return ns, key, cell, c.damaged()
+}
+
+func registerDigest(ns, key string, seq int64, value []byte) int64 {
+	d := digestOf('r')
+	d.text(ns)
+	d.text(key)
+	d.num(seq)
+	d.blob(value)
+	return d.sum()
+}
+
+// sessionRow is the one row of the session table. Its usage stays a text until a
+// commit adds to it.
+type sessionRow struct {
+	createdAt         int64
+	sessionID, parent []byte // nil when absent
+	generation, fence int64
+	nextSeq, messages int64
+	usage             []byte
+}
+
+const sessionColumns = "s.created_at, s.session_id, s.parent_session_id, s.generation, s.fence, s.next_seq, s.message_count, s.usage, s.digest"
+
+func readSession(c *columns) sessionRow {
+	c.subject = "session row"
+	s := sessionRow{
+		createdAt: c.num(), sessionID: c.optBlob(), parent: c.optBlob(), generation: c.num(), fence: c.num(),
+		nextSeq: c.num(), messages: c.num(), usage: c.blob(),
+	}
+	c.verify(c.num(), s.digest())
+	return s
+}
+
+func (s *sessionRow) digest() int64 {
+	d := digestOf('s')
+	d.num(s.createdAt)
+	d.optBlob(s.sessionID)
+	d.optBlob(s.parent)
+	d.num(s.generation)
+	d.num(s.fence)
+	d.num(s.nextSeq)
+	d.num(s.messages)
+	d.blob(s.usage)
+	return d.sum()
+}
+
+// identity decodes the ids of a session row; absent ones are zero.
+func (s *sessionRow) identity() (own, parent id.SessionID, err error) {
+	decode := func(b []byte) (i id.SessionID) {
+		if b != nil && err == nil {
+			i, err = id.ParseSessionID(uuidText(b))
+		}
+		return i
+	}
+	own, parent = decode(s.sessionID), decode(s.parent)
+	if r, ok := corrupt.As(err); ok {
+		err = &storage.CorruptRow{Report: r.In("session row")}
+	}
+	return own, parent, err
+}
+
+// stats decodes the counters of a session row.
+func (s *sessionRow) stats() (storage.Stats, error) {
+	v, err := parse(s.usage)
+	if err == nil {
+		var u usage.Usage
+		if u, err = usage.Decode(v); err == nil {
+			return storage.Stats{Messages: s.messages, Usage: u}, nil
+		}
+	}
+	c := read(nil, "session row")
+	c.adopt(err)
+	return storage.Stats{}, c.damaged()
+}
+
+// insert writes a fresh row, update replaces all but the creation time.
+func (s *sessionRow) insert(c *conn) error {
+	_, err := c.exec("INSERT INTO session VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)", s.createdAt, nullable(s.sessionID), nullable(s.parent),
+		s.generation, s.fence, s.nextSeq, s.messages, s.usage, s.digest())
+	return err
+}
+
+func (s *sessionRow) update(c *conn) error {
+	_, err := c.exec("UPDATE session SET session_id = ?, parent_session_id = ?, generation = ?, fence = ?, next_seq = ?, message_count = ?, usage = ?, digest = ?",
+		nullable(s.sessionID), nullable(s.parent), s.generation, s.fence, s.nextSeq, s.messages, s.usage, s.digest())
+	return err
+}
+
+// nullable binds a missing blob as NULL.
+func nullable(b []byte) any {
+	if b == nil {
+		return nil
+	}
+	return b
+}

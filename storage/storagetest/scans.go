@@ -1,0 +1,153 @@
+package storagetest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/loom-run/loom/core/entry"
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/storage"
+)
+
+var root0 = usage.Unknown(usage.API)
+
+// forest commits two branches that part below a compaction, with custom rows and
+// another root between them, and returns both tips. Seqs have gaps.
+func (b *bench) forest() (tips [2]id.EntryID, compaction id.EntryID) {
+	at := id.EntryID{}
+	grow := func(e entry.Entry) { b.must(insert(e)); at = e.ID }
+	for i := range 4 {
+		grow(b.said(at, fmt.Sprint("old ", i)))
+		b.must(insertUsage(b.spent(int64(i))))
+	}
+	grow(b.custom(at, "note", nil))
+	grow(b.compacted(at, "so far"))
+	compaction = at
+	fork := at
+	for i := range 3 {
+		grow(b.said(at, fmt.Sprint("left ", i)))
+		grow(b.custom(at, []string{"note", "mark"}[i%2], nil))
+	}
+	tips[0], at = at, fork
+	b.must(insert(b.said(id.EntryID{}, "another root")))
+	for i := range 5 {
+		grow(b.said(at, fmt.Sprint("right ", i)))
+	}
+	grow(entry.Entry{ID: b.entryID(), Parent: at, Body: entry.BranchSummary{FromID: tips[0], Summary: "left"}})
+	tips[1] = at
+	return tips, compaction
+}
+
+func (b *bench) scan(name string, q storage.BranchQuery) []entry.Entry {
+	b.Helper()
+	got, err := b.store.ScanBranch(q)
+	want, known := b.model.branch(q)
+	if !known {
+		if unknown, ok := errors.AsType[*storage.UnknownEntry](err); !ok || unknown.ID != q.Start {
+			b.Fatalf("%s: %v, want an unknown entry", name, err)
+		}
+		return nil
+	}
+	b.equal(name, texts(got), texts(want), err)
+	return got
+}
+
+func branchPipeline(b *bench) {
+	tips, compaction := b.forest()
+	stranger := b.model.entries[len(b.model.entries)-7].ID // the other root: on no path of a tip
+	var starts []id.EntryID
+	for _, e := range b.model.entries {
+		starts = append(starts, e.ID)
+	}
+	for _, start := range append(starts, b.entryID()) {
+		for _, order := range []storage.Order{storage.DefaultOrder, storage.OldestFirst, storage.NewestFirst} {
+			b.scan("plain", storage.BranchQuery{Start: start, Order: order})
+			b.scan("stop at kind", storage.BranchQuery{Start: start, Order: order, StopAtKind: entry.KindCompaction})
+			b.scan("stop at id", storage.BranchQuery{Start: start, Order: order, StopAtID: compaction})
+			b.scan("stop at both", storage.BranchQuery{Start: start, Order: order, StopAtID: compaction, StopAtKind: entry.KindCustom})
+		}
+	}
+	for _, start := range tips {
+		for _, order := range []storage.Order{storage.OldestFirst, storage.NewestFirst} {
+			for _, limit := range []*int{nil, new(-1), new(0), new(1), new(3), new(1000)} {
+				for _, cursor := range []*int64{nil, new(int64(0)), new(int64(9)), new(int64(14)), new(int64(math.MaxInt64))} {
+					q := storage.BranchQuery{Start: start, Order: order, Limit: limit, Cursor: cursor}
+					b.scan("cut", q)
+					q.Kind = entry.KindMessage
+					b.scan("cut of one kind", q)
+					q.StopAtKind = entry.KindCompaction
+					b.scan("stop row that does not pass the filter", q)
+					q.Kind, q.CustomType = "", new("note")
+					b.scan("cut of one custom type", q)
+					q.StopAtKind, q.StopAtID = "", stranger
+					b.scan("stop that is not on the path", q)
+					q.Kind = entry.KindMessage
+					b.scan("custom type of a message", q)
+				}
+			}
+		}
+	}
+	if rows := b.scan("down to the compaction", storage.BranchQuery{Start: tips[0], StopAtKind: entry.KindCompaction}); len(rows) != 7 || rows[6].ID != compaction {
+		b.Fatalf("the projection's scan returned %d rows", len(rows))
+	}
+}
+
+func branchPages(b *bench) {
+	tips, _ := b.forest()
+	for _, start := range tips {
+		for _, order := range []storage.Order{storage.OldestFirst, storage.NewestFirst} {
+			for _, q := range []storage.BranchQuery{
+				{Start: start, Order: order}, {Start: start, Order: order, Kind: entry.KindMessage},
+				{Start: start, Order: order, StopAtKind: entry.KindCompaction},
+			} {
+				whole := b.scan("whole", q)
+				for size := 1; size <= len(whole)+1; size++ {
+					var pages []entry.Entry
+					page := q
+					page.Limit = new(size)
+					for {
+						rows := b.scan("page", page)
+						if len(rows) == 0 {
+							break
+						}
+						pages = append(pages, rows...)
+						page.Cursor = new(rows[len(rows)-1].Seq)
+					}
+					b.equal(fmt.Sprintf("pages of %d", size), texts(pages), texts(whole), nil)
+				}
+			}
+		}
+	}
+}
+
+func entryScans(b *bench) {
+	b.forest()
+	for _, order := range []storage.Order{storage.DefaultOrder, storage.OldestFirst, storage.NewestFirst} {
+		for _, limit := range []*int{nil, new(-5), new(0), new(1), new(4)} {
+			for _, bounds := range [][2]*int64{{nil, nil}, {new(int64(3)), nil}, {nil, new(int64(12))}, {new(int64(5)), new(int64(5))}, {new(int64(9)), new(int64(2))}, {new(int64(math.MinInt64)), new(int64(math.MaxInt64))}} {
+				for _, kind := range []entry.Kind{"", entry.KindMessage, entry.KindCompaction, "nonsense"} {
+					for _, custom := range []*string{nil, new("note"), new("none")} {
+						q := storage.EntryQuery{Kind: kind, CustomType: custom, FromSeq: bounds[0], ToSeq: bounds[1], Order: order, Limit: limit}
+						got, err := b.store.ScanEntries(q)
+						b.equal(fmt.Sprintf("%+v", q), texts(got), texts(b.model.scanEntries(q)), err)
+					}
+				}
+			}
+		}
+	}
+}
+
+func usageScans(b *bench) {
+	b.forest()
+	for _, order := range []storage.Order{storage.DefaultOrder, storage.OldestFirst, storage.NewestFirst} {
+		for _, limit := range []*int{nil, new(-5), new(0), new(1), new(3)} {
+			for _, bounds := range [][2]*int64{{nil, nil}, {new(int64(3)), nil}, {nil, new(int64(4))}, {new(int64(4)), new(int64(4))}, {new(int64(9)), new(int64(2))}} {
+				q := storage.UsageQuery{FromSeq: bounds[0], ToSeq: bounds[1], Order: order, Limit: limit}
+				got, err := b.store.ScanUsage(q)
+				b.equal(fmt.Sprintf("%+v", q), rowTexts(got), rowTexts(b.model.scanUsage(q)), err)
+			}
+		}
+	}
+}
