@@ -188,14 +188,10 @@ func Decode(v jsonv.Value) (Entry, error) {
 	}
 	switch Kind(tag) {
 	case KindMessage:
-		m := jsonv.One(r, "message", message.Decode)
-		if a, ok := m.(*message.Assistant); ok && a.StopReason == message.Pending {
-			r.Fail("message.stopReason", "a settled response", jsonv.Str("pending"))
-		}
-		e.Body = Message{Message: m, Terminate: r.OptFlag("terminate")}
+		e.Body = Message{Message: jsonv.One(r, "message", settled), Terminate: r.OptFlag("terminate")}
 	case KindCompaction:
 		e.Body = Compaction{
-			Summary: r.Str("summary"), RetainedTail: jsonv.Each(r, "retainedTail", message.Decode),
+			Summary: r.Str("summary"), RetainedTail: jsonv.Each(r, "retainedTail", settled),
 			TokensBefore: r.Num("tokensBefore"), FromHook: r.Flag("fromHook"),
 			Usage: jsonv.OptOne(r, "usage", usage.Decode),
 		}
@@ -210,6 +206,19 @@ func Decode(v jsonv.Value) (Entry, error) {
 		return Entry{}, corrupt.New(boundary, "type", "a known kind of entry", tag)
 	}
 	return e, r.Err()
+}
+
+// settled reads a message that may stand in a row: a response that is still
+// streaming may not.
+func settled(v jsonv.Value) (message.Message, error) {
+	m, err := message.Decode(v)
+	if err != nil {
+		return nil, err
+	}
+	if a, ok := m.(*message.Assistant); ok && a.StopReason == message.Pending {
+		return nil, corrupt.New(boundary, "stopReason", "a settled response", string(message.Pending))
+	}
+	return m, nil
 }
 
 // Parse reads the stored text.

@@ -1,6 +1,8 @@
 package message
 
 import (
+	"strings"
+
 	"github.com/loom-run/loom/core/corrupt"
 	"github.com/loom-run/loom/core/jsonv"
 )
@@ -20,13 +22,19 @@ const MaxArgumentsDepth = 200
 
 // MalformedArguments wraps argument text that is not a JSON object, so that the
 // durable value stays replayable to dialects that demand an object. reason is
-// the parser's complaint.
+// the parser's complaint. Both are cut to [MaxMalformed] graphemes, and an
+// ellipsis says so; bytes that are not UTF-8 become U+FFFD.
 func MalformedArguments(raw, reason string) jsonv.Value {
-	if cut := corrupt.Clip(raw, MaxMalformed); len(cut) < len(raw) {
-		raw = cut + "…"
-	}
 	return jsonv.Obj(jsonv.F(MalformedField, jsonv.Obj(
-		jsonv.F("raw", jsonv.Str(raw)), jsonv.F("reason", jsonv.Str(reason)))))
+		jsonv.F("raw", jsonv.Str(shortened(raw))), jsonv.F("reason", jsonv.Str(shortened(reason))))))
+}
+
+func shortened(s string) string {
+	cut := corrupt.Clip(s, MaxMalformed)
+	if len(cut) < len(s) {
+		cut += "…"
+	}
+	return strings.ToValidUTF8(cut, "\uFFFD")
 }
 
 // AsMalformed reads back what [MalformedArguments] built. Only the exact shape

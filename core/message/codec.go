@@ -97,7 +97,12 @@ func AppendBlock(w *jsonv.Writer, b Block) {
 		w.Str("type", "toolCall")
 		w.Str("id", b.ID)
 		w.Str("name", b.Name)
-		w.Opaque("arguments", &b.Arguments)
+		w.Name("arguments")
+		if b.Arguments.IsNull() {
+			w.Value(jsonv.Obj())
+		} else {
+			w.Value(b.Arguments)
+		}
 		w.OptStr("thoughtSignature", b.ThoughtSignature)
 		w.OptStr("namespace", b.Namespace)
 	}
@@ -209,13 +214,22 @@ func decodeBlock(v jsonv.Value) (Block, error) {
 		b = Thinking{Thinking: r.Str("thinking"), Signature: r.OptStr("thinkingSignature"), Redacted: r.OptFlag("redacted")}
 	case "toolCall":
 		b = ToolCall{
-			ID: r.Str("id"), Name: r.Str("name"), Arguments: r.Value("arguments"),
+			ID: r.Str("id"), Name: r.Str("name"), Arguments: object(r, "arguments"),
 			ThoughtSignature: r.OptStr("thoughtSignature"), Namespace: r.OptStr("namespace"),
 		}
 	default:
 		r.Fail("type", "text, image, thinking or toolCall", jsonv.Str(kind))
 	}
 	return b, r.Err()
+}
+
+// object reads a required object.
+func object(r *jsonv.Reader, name string) jsonv.Value {
+	v := r.Value(name)
+	if v.Kind() != jsonv.Object {
+		r.Fail(name, "an object", v)
+	}
+	return v
 }
 
 // AppendHandle writes a deferred handle.

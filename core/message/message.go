@@ -24,12 +24,14 @@
 // # Invariants
 //
 // Decoding is total. Unknown roles, blocks and stop reasons are corruption. A
-// tool call's arguments are always a JSON object; text of the model's that was
-// not one is carried by [MalformedArguments]. Signatures are opaque and replayed
+// tool call's arguments are always a JSON object, in a row as in memory; text of
+// the model's that was not one is carried by [MalformedArguments]. Signatures are opaque and replayed
 // unchanged.
 package message
 
 import (
+	"strings"
+
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/usage"
 )
@@ -53,7 +55,7 @@ type Assistant struct {
 	Diagnostics          *jsonv.Value
 	Usage                usage.Usage
 	StopReason           StopReason
-	Deferred             *DeferredHandle // present iff StopReason is Deferred
+	Deferred             *DeferredHandle // there when StopReason is Deferred
 	ErrorMessage         *string
 	RawStopReason        *string
 	EndTurn              *bool
@@ -119,7 +121,8 @@ type Thinking struct {
 	Redacted  bool
 }
 
-// ToolCall asks for a tool to be run. Arguments is an object.
+// ToolCall asks for a tool to be run. Arguments is an object; the zero Value is
+// written as the empty one.
 type ToolCall struct {
 	ID, Name         string
 	Arguments        jsonv.Value
@@ -183,16 +186,17 @@ func (a *Assistant) ToolCalls() (calls []ToolCall, sourceIndex []int) {
 	return calls, sourceIndex
 }
 
-// TextOf joins the text blocks of a message with newlines.
+// TextOf joins the text blocks of a message with newlines; empty ones at the
+// start add none.
 func TextOf[B Block](blocks []B) string {
-	var out string
+	var out strings.Builder
 	for _, b := range blocks {
 		if t, ok := any(b).(Text); ok {
-			if out != "" {
-				out += "\n"
+			if out.Len() > 0 {
+				out.WriteByte('\n')
 			}
-			out += t.Text
+			out.WriteString(t.Text)
 		}
 	}
-	return out
+	return out.String()
 }

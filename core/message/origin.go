@@ -2,6 +2,8 @@ package message
 
 import (
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/loom-run/loom/core/corrupt"
 	"github.com/loom-run/loom/core/jsonv"
@@ -71,12 +73,14 @@ func label(s string, limit int) bool {
 	return len(s) >= 1 && len(s) <= limit && s == strings.TrimSpace(s) && printable(s)
 }
 
+// printable also refuses what is not UTF-8: it would be written longer than it
+// is, past the bounds.
 func printable(s string) bool {
-	return !strings.ContainsFunc(s, func(r rune) bool { return r < 32 || r >= 127 && r <= 159 })
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
 }
 
 func malformedOrigin(seen string) *corrupt.Report {
-	return corrupt.New("message.DecodeOrigin", "origin", "a well-formed author of a known kind, or none", seen)
+	return corrupt.New("message.DecodeOrigin", "value", "a well-formed author of a known kind, or none", seen)
 }
 
 // AppendOrigin writes the stored shape: null for none, the untagged object for
@@ -124,7 +128,7 @@ func DecodeOrigin(v jsonv.Value) (Origin, error) {
 	case isText && word == "strand":
 		return Strand(text("strand"))
 	}
-	return Origin{}, malformedOrigin(corrupt.Clip(v.String(), corrupt.MaxContext))
+	return Origin{}, malformedOrigin(v.String())
 }
 
 func originField(r *jsonv.Reader) *Origin { return jsonv.OptOne(r, "origin", DecodeOrigin) }
