@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -42,13 +43,13 @@ type Driver struct {
 	bell   chan struct{} // content-free, one is enough
 	gate   turnstile
 
-	mu           sync.Mutex // guards what follows
-	observations []observed
-	flights      map[string]*flight
-	clearances   map[string]Clearance
-	aborted      id.OpID
-	working      bool
-	err          error
+	mu       sync.Mutex // guards what follows
+	reports  []*report  // not heard yet, oldest first
+	flights  map[string]*flight
+	aborted  id.OpID
+	grounded bool
+	working  bool
+	err      error
 
 	cache branchCache // used by the generation in flight; there is never more than one
 	batch struct {    // used by the goroutine that steps
@@ -57,9 +58,27 @@ type Driver struct {
 	}
 }
 
-type observed struct {
-	op   id.OpID
-	what machine.Observation
+// report says what became of an effect or of a question. The pass that commits
+// what follows from it consumes it.
+type report struct {
+	op        id.OpID
+	what      machine.Observation
+	clearance Clearance // granted with it and not used yet; nil for none
+	fault     error     // the session could not be read, so the strand stops
+}
+
+// take is the way to a clearance's Run.
+func (r *report) take() Clearance {
+	c := r.clearance
+	r.clearance = nil
+	return c
+}
+
+// release gives back a clearance that nobody took.
+func (r *report) release() {
+	if c := r.take(); c != nil {
+		c.Release()
+	}
 }
 
 // flight is an effect that runs.
@@ -69,10 +88,7 @@ type flight struct {
 }
 
 func newDriver(e *Engine, strand string) *Driver {
-	return &Driver{
-		e: e, strand: strand, bell: make(chan struct{}, 1),
-		flights: make(map[string]*flight), clearances: make(map[string]Clearance),
-	}
+	return &Driver{e: e, strand: strand, bell: make(chan struct{}, 1), flights: make(map[string]*flight)}
 }
 
 // Ring wakes the driver. Losing a ring costs nothing but time.
@@ -96,36 +112,58 @@ func (d *Driver) open() (id.OpID, bool, error) { return d.e.Current(d.strand) }
 // a fault of ours that must not burn the machine.
 const fuel = 10_000
 
-// loop steps until the engine closes or the strand stops.
-func (d *Driver) loop(ctx context.Context) {
+// run drives the strand until the engine closes or the strand stops, and returns
+// when none of its effects runs any more.
+func (d *Driver) run(ctx context.Context) {
 	var flights sync.WaitGroup
-	defer flights.Wait()
-	defer d.cancelAll()
-	for spent := 0; ; {
-		pass, err := d.Step(func(f func()) { flights.Go(f) })
-		if err == nil && pass.Progress == Moved {
-			if spent++; spent <= fuel {
-				continue
-			}
-			err = fmt.Errorf("strand %s made %d steps without waiting for anything; it was stopped", d.strand, fuel)
-		}
+	err := d.loop(ctx, func(f func()) { flights.Go(f) })
+	if err != nil {
+		d.refuse(err)
+	}
+	d.ground()
+	flights.Wait()
+	d.forget()
+	d.note(false)
+	if err != nil {
+		d.tellStopped()
+	}
+}
+
+// loop steps until ctx ends or a step fails.
+func (d *Driver) loop(ctx context.Context, spawn func(func())) error {
+	for spent := 0; ctx.Err() == nil; {
+		pass, err := d.Step(spawn)
 		if err != nil {
-			d.stop(err)
-			return
+			return err
+		}
+		if pass.Progress == Moved {
+			if spent++; spent > fuel {
+				return fmt.Errorf("strand %s made %d steps without waiting for anything", d.strand, fuel)
+			}
+			continue
 		}
 		spent = 0
 		d.note(pass.Progress != Idle)
-		var timer <-chan time.Time
-		if pass.Until > 0 {
-			timer = d.e.cfg.After(time.Duration(max(pass.Until-d.e.cfg.Clock(), 1)) * time.Millisecond)
-		}
 		select {
 		case <-ctx.Done():
-			return
 		case <-d.bell:
-		case <-timer:
+		case <-d.alarm(pass.Until):
 		}
 	}
+	return nil
+}
+
+// longestNap bounds one wait. A provider may name any time to come back, and a
+// pass that comes too early only waits again.
+const longestNap = time.Hour
+
+// alarm fires at a time in Unix ms, or never for 0.
+func (d *Driver) alarm(until int64) <-chan time.Time {
+	if until == 0 {
+		return nil
+	}
+	ms := min(max(until-d.e.cfg.Clock(), 1), longestNap.Milliseconds())
+	return d.e.cfg.After(time.Duration(ms) * time.Millisecond)
 }
 
 // note keeps the engine's count of strands at work.
@@ -146,15 +184,18 @@ func (d *Driver) note(working bool) {
 	}
 }
 
-// stop ends the strand in this process. What is committed stays as it is.
-func (d *Driver) stop(err error) {
+// refuse makes the strand take no more input in this process. What is committed
+// stays as it is.
+func (d *Driver) refuse(err error) {
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.err = fmt.Errorf("the session stopped and keeps everything up to its last commit: %w", err)
-	err = d.err
-	d.mu.Unlock()
-	op, _, _ := d.open()
-	d.e.observe(StrandStopped{d.strand, op, err})
-	d.note(false)
+}
+
+// tellStopped is the last word of a strand that failed.
+func (d *Driver) tellStopped() {
+	op, _, _ := d.open() // absent when that cannot be read either
+	d.e.observe(StrandStopped{d.strand, op, d.failure()})
 	d.e.wake()
 }
 
@@ -165,17 +206,19 @@ func (d *Driver) Step(spawn func(func())) (Pass, error) {
 	if err != nil || !ok {
 		return Pass{Progress: Idle}, err
 	}
-	obs := d.next(l.op.ID)
-	l.in.Observation = obs
+	r := d.oldest(l.op.ID)
+	if r.fault != nil {
+		return Pass{}, r.fault
+	}
+	l.in.Observation = r.what
 	switch a := machine.NextAction(l.op, l.st, l.in).(type) {
 	case machine.Transition:
-		return d.commit(a.Tx, obs, func() { d.announce(l.op.ID, a.Next) })
+		return d.commit(a.Tx, r, d.retryFact(l.op.ID, a.Next), nil)
 	case machine.Dispatch:
-		return d.commit(a.Tx, obs, func() { d.start(spawn, l, a.Effect) })
+		return d.commit(a.Tx, r, nil, func() { d.start(spawn, l, a.Effect, r.take()) })
 	case machine.Finish:
-		return d.commit(a.Tx, obs, func() {
+		return d.commit(a.Tx, r, RunFinished{d.strand, l.op.ID}, func() {
 			d.forget()
-			d.e.observe(RunFinished{d.strand, l.op.ID})
 			d.e.wake()
 		})
 	case machine.AwaitEffect:
@@ -183,72 +226,106 @@ func (d *Driver) Step(spawn func(func())) (Pass, error) {
 	case machine.Wait:
 		return Pass{Waiting, a.Until}, nil
 	case machine.Fault:
-		return Pass{}, a.Report
+		return d.fault(l, a.Report)
 	}
 	return Pass{}, errors.New("machine returned no action")
 }
 
-// commit applies a plan. A stale one is planned again from fresh state, with the
-// observation still first in line.
-func (d *Driver) commit(t tx.Tx, consumed machine.Observation, then func()) (Pass, error) {
-	_, err := d.e.writer.commit(t)
+// commit applies a plan and consumes the report that it follows from. A stale
+// plan is made again from fresh state, with the report still first in line. then
+// may be nil.
+func (d *Driver) commit(t tx.Tx, r *report, told Fact, then func()) (Pass, error) {
+	_, err := d.e.writer.commit(t, nil, told)
 	if _, stale := errors.AsType[*tx.StaleExpectation](err); stale {
 		return Pass{Progress: Moved}, nil
 	}
 	if err != nil {
 		return Pass{}, err
 	}
-	if consumed != nil {
-		d.mu.Lock()
-		d.observations = d.observations[1:]
-		d.mu.Unlock()
+	d.consume(r)
+	if then != nil {
+		then()
 	}
-	then()
+	r.release() // the plan had no use for it: the run was aborted in between
 	return Pass{Progress: Moved}, nil
 }
 
-// announce tells watchers of a wait that a transition began.
-func (d *Driver) announce(op id.OpID, st machine.State) {
-	run, ok := st.Work.(*machine.Run)
+// fault stops the strand, unless the operation moved while it was being read: its
+// registers are read one after the other, so what was seen together need not have
+// stood together.
+func (d *Driver) fault(l loaded, seen *corrupt.Report) (Pass, error) {
+	st, ok, err := d.e.cfg.Session.OpState(l.op.ID)
+	if err != nil {
+		return Pass{}, err
+	}
+	if ok && st.Seq != l.in.StateSeq {
+		return Pass{Progress: Moved}, nil
+	}
+	return Pass{}, seen
+}
+
+// retryFact tells watchers of a wait that a transition begins; nil for others.
+func (d *Driver) retryFact(op id.OpID, next machine.State) Fact {
+	run, ok := next.Work.(*machine.Run)
 	if !ok {
-		return
+		return nil
 	}
 	g, ok := run.Phase.(machine.Generating)
 	if !ok {
-		return
-	}
-	if w, ok := g.Generation.(machine.GenRetryWait); ok {
-		d.e.observe(RetryScheduled{d.strand, op, w.NextAttempt, w.NotBefore, w.ErrorMessage})
-	}
-}
-
-// next returns the oldest report about op; reports about operations that ended
-// are dropped.
-func (d *Driver) next(op id.OpID) machine.Observation {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for len(d.observations) > 0 && d.observations[0].op != op {
-		d.observations = d.observations[1:]
-	}
-	if len(d.observations) == 0 {
 		return nil
 	}
-	return d.observations[0].what
+	if w, ok := g.Generation.(machine.GenRetryWait); ok {
+		return RetryScheduled{d.strand, op, w.NextAttempt, w.NotBefore, w.ErrorMessage}
+	}
+	return nil
 }
 
-func (d *Driver) report(op id.OpID, what machine.Observation) {
+// oldest returns the report about op that is first in line, or an empty one.
+// Reports about operations that ended are dropped.
+func (d *Driver) oldest(op id.OpID) *report {
+	d.mu.Lock()
+	past := slices.IndexFunc(d.reports, func(r *report) bool { return r.op == op })
+	if past < 0 {
+		past = len(d.reports)
+	}
+	dropped := d.reports[:past]
+	d.reports = d.reports[past:]
+	first := &report{}
+	if len(d.reports) > 0 {
+		first = d.reports[0]
+	}
+	d.mu.Unlock()
+	for _, r := range dropped {
+		r.release()
+	}
+	return first
+}
+
+func (d *Driver) report(r *report) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.observations = append(d.observations, observed{op, what})
+	d.reports = append(d.reports, r)
+}
+
+// consume takes r out of the line; an empty report was never in it.
+func (d *Driver) consume(r *report) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.reports) > 0 && d.reports[0] == r {
+		d.reports = d.reports[1:]
+	}
 }
 
 // forget drops what belonged to an operation that ended.
 func (d *Driver) forget() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.observations = nil
-	clear(d.clearances)
 	d.batch.id, d.batch.source = id.EntryID{}, nil
+	d.mu.Lock()
+	dropped := d.reports
+	d.reports = nil
+	d.mu.Unlock()
+	for _, r := range dropped {
+		r.release()
+	}
 }
 
 // loaded is what one pass read.

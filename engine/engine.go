@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -18,6 +20,9 @@ import (
 
 // ErrClosed is returned by an engine that was closed.
 var ErrClosed = errors.New("the session was closed")
+
+// ErrNoOperation says that an operation is neither open nor finished.
+var ErrNoOperation = errors.New("there is no such operation in this session")
 
 // Engine runs one open session.
 type Engine struct {
@@ -59,7 +64,8 @@ func (e *Engine) ID() id.SessionID { return e.id }
 func (e *Engine) Session() *session.Session { return e.cfg.Session }
 
 // Start seeds the main strand if it is new and starts a driver for every strand;
-// an interrupted operation goes on.
+// an interrupted operation goes on. It is called once. After an error the caller
+// closes the engine: some drivers may run.
 func (e *Engine) Start(main machine.Configuration) error {
 	if err := e.cfg.Session.EnsureStrand(session.MainStrand, main); err != nil {
 		return err
@@ -75,9 +81,21 @@ func (e *Engine) Start(main machine.Configuration) error {
 		} else if ok {
 			e.observe(RunStarted{Strand: name, Op: op, Resumed: true})
 		}
-		e.wg.Go(func() { d.loop(e.ctx) })
+		if err := e.join(func() { d.run(e.ctx) }); err != nil {
+			return err
+		}
 	}
-	e.wg.Go(e.keepLease)
+	return e.join(e.keepLease)
+}
+
+// join starts a goroutine that Close waits for.
+func (e *Engine) join(f func()) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return ErrClosed
+	}
+	e.wg.Go(f)
 	return nil
 }
 
@@ -94,15 +112,17 @@ func (e *Engine) Driver(strand string) *Driver {
 	return d
 }
 
-// Close stops the drivers and waits until nothing of them runs. Nothing terminal
-// is written: an open operation goes on at the next opening. The session stays
-// open; its owner closes it.
+// Close stops the drivers and waits until nothing of them runs; from then on
+// nothing is committed. To the session it is what a crash would be: outcomes of
+// effects that it cancels are not recorded, and an open operation goes on at the
+// next opening. The session stays open; its owner closes it.
 func (e *Engine) Close() {
 	e.mu.Lock()
 	e.closed = true
 	e.mu.Unlock()
 	e.cancel()
 	e.wg.Wait()
+	e.writer.end(ErrClosed)
 }
 
 func (e *Engine) observe(f Fact) {
@@ -137,10 +157,15 @@ type Receipt struct {
 // loads fresh state.
 const admissionTries = 100
 
-// Prompt accepts input, as a new run or into the queue of the open one.
+// Prompt accepts input, as a new run or into the queue of the open one. Input that
+// says nothing is machine.ErrInvalidMessage: kept in the history, it would fail
+// later requests of providers that refuse it.
 func (e *Engine) Prompt(strand string, p Prompt) (Receipt, error) {
 	if err := e.usable(strand); err != nil {
 		return Receipt{}, err
+	}
+	if !slices.ContainsFunc(p.Content, saysSomething) {
+		return Receipt{}, machine.ErrInvalidMessage
 	}
 	msg := &message.User{Content: p.Content, Timestamp: e.cfg.Clock(), Origin: p.Origin}
 	for range admissionTries {
@@ -154,6 +179,11 @@ func (e *Engine) Prompt(strand string, p Prompt) (Receipt, error) {
 		return r, err
 	}
 	return Receipt{}, fmt.Errorf("the strand %s changed faster than the prompt could be accepted; it was not taken, send it again", strand)
+}
+
+func saysSomething(b message.UserBlock) bool {
+	t, isText := b.(message.Text)
+	return !isText || t.Text != ""
 }
 
 func (e *Engine) usable(strand string) error {
@@ -196,9 +226,12 @@ func (e *Engine) admit(strand string, msg message.Message, maxTurns *int64) (Rec
 		Pending: pending, Prompts: []message.Message{msg}, Settings: settings,
 	})
 	if err != nil {
+		if now, ok, again := s.StrandState(strand); again == nil && ok && now.Seq != state.Seq {
+			return Receipt{}, moved(strand, state.Seq) // the queue was read while it was being emptied
+		}
 		return Receipt{}, err
 	}
-	r, err := e.writer.commit(t, RunStarted{Strand: strand, Op: op.ID})
+	r, err := e.writer.commit(t, RunStarted{Strand: strand, Op: op.ID}, nil)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -214,7 +247,7 @@ func (e *Engine) enqueue(strand string, state session.Cell[machine.StrandState],
 		return Receipt{}, err
 	}
 	if !ok { // it ended since the strand's state was read
-		return Receipt{}, &tx.StaleExpectation{Failed: tx.Expect(register.StrandState, strand, state.Seq)}
+		return Receipt{}, moved(strand, state.Seq)
 	}
 	pending := machine.PendingMessage(msg)
 	i, t, err := machine.Admit(op, st.Value, st.Seq, machine.QueueFollowUp, pending, e.generator())
@@ -226,11 +259,16 @@ func (e *Engine) enqueue(strand string, state session.Cell[machine.StrandState],
 	if err != nil {
 		return Receipt{}, err
 	}
-	r, err := e.writer.commit(t)
+	r, err := e.writer.commit(t, nil, nil)
 	if err != nil {
 		return Receipt{}, err
 	}
 	return Receipt{Queued: true, Op: taken, Entry: i, Seq: r.Seqs[len(r.Seqs)-1]}, nil
+}
+
+// moved says that a plan was made from a state of the strand that is past.
+func moved(strand string, seq int64) error {
+	return &tx.StaleExpectation{Failed: tx.Expect(register.StrandState, strand, seq)}
 }
 
 func (e *Engine) operation(op id.OpID) (machine.Operation, session.Cell[machine.State], bool, error) {
@@ -265,7 +303,7 @@ func (e *Engine) Configure(strand string, change func(machine.Configuration) mac
 		_, err = e.writer.commit(tx.Tx{
 			Writes:   []tx.Write{tx.Set(register.StrandConfig, strand, next)},
 			Expected: []tx.Expectation{tx.Expect(register.StrandConfig, strand, c.Seq)},
-		})
+		}, nil, nil)
 		if _, stale := errors.AsType[*tx.StaleExpectation](err); !stale {
 			return err
 		}
@@ -289,7 +327,7 @@ func (e *Engine) Abort(strand string) (op id.OpID, ok bool, err error) {
 			continue
 		}
 		if t, changed := machine.RequestAbort(meta, st.Value, st.Seq, e.cfg.Clock()); changed {
-			_, err = e.writer.commit(t)
+			_, err = e.writer.commit(t, nil, nil)
 			if _, stale := errors.AsType[*tx.StaleExpectation](err); stale {
 				continue
 			}
@@ -304,6 +342,7 @@ func (e *Engine) Abort(strand string) (op id.OpID, ok bool, err error) {
 }
 
 // Await blocks until an operation has a result, its strand stopped, or ctx ends.
+// An operation that is not there is ErrNoOperation.
 func (e *Engine) Await(ctx context.Context, strand string, op id.OpID) (machine.LastResult, error) {
 	for {
 		e.mu.Lock()
@@ -312,6 +351,9 @@ func (e *Engine) Await(ctx context.Context, strand string, op id.OpID) (machine.
 		r, ok, err := e.cfg.Session.OperationResult(op)
 		if err != nil || ok {
 			return r.Value, err
+		}
+		if err := e.exists(op); err != nil {
+			return machine.LastResult{}, err
 		}
 		if err := e.usable(strand); err != nil {
 			return machine.LastResult{}, err
@@ -324,6 +366,19 @@ func (e *Engine) Await(ctx context.Context, strand string, op id.OpID) (machine.
 			return machine.LastResult{}, ErrClosed
 		}
 	}
+}
+
+// exists reports ErrNoOperation unless an operation is open or finished. The
+// terminal transaction replaces one by the other, so they are read in that order.
+func (e *Engine) exists(op id.OpID) error {
+	_, open, err := e.cfg.Session.OpMeta(op)
+	if err != nil || open {
+		return err
+	}
+	if _, finished, err := e.cfg.Session.OperationResult(op); err != nil || finished {
+		return err
+	}
+	return ErrNoOperation
 }
 
 // wake tells those who wait that an operation ended or a strand stopped.
@@ -343,7 +398,7 @@ type leaser interface {
 // keepLease renews while an operation is open. An idle session writes nothing.
 func (e *Engine) keepLease() {
 	l, ok := e.cfg.Session.Store().(leaser)
-	if !ok {
+	if !ok || l.LeaseInterval() <= 0 {
 		return
 	}
 	for {
@@ -355,9 +410,26 @@ func (e *Engine) keepLease() {
 		e.mu.Lock()
 		busy := e.active > 0
 		e.mu.Unlock()
-		if busy {
-			// A lost lease shows itself at the next commit, which is where it matters.
-			_ = l.RenewLease()
+		if !busy {
+			continue
 		}
+		if lost, ok := errors.AsType[*tx.LeaseLost](l.RenewLease()); ok {
+			e.lose(lost)
+			return
+		}
+		// Any other failure shows itself at the next commit, which is where it matters.
+	}
+}
+
+// lose stops what runs: another process is the writer now, and may already be
+// recovering the operation that these effects belong to.
+func (e *Engine) lose(lost *tx.LeaseLost) {
+	e.writer.end(lost)
+	e.mu.Lock()
+	drivers := slices.Collect(maps.Values(e.drivers))
+	e.mu.Unlock()
+	for _, d := range drivers {
+		d.ground()
+		d.Ring()
 	}
 }

@@ -150,6 +150,7 @@ func (c *clearance) Replay() machine.Replay {
 	return machine.ReplayNever
 }
 func (c *clearance) Exclusive() bool { return c.call.Name != "safe" }
+func (c *clearance) Release()        {}
 
 func (c *clearance) Run(ctx context.Context, progress func(engine.Output)) (*message.ToolResult, bool) {
 	c.t.w.mu.Lock()

@@ -28,7 +28,10 @@ type Config struct {
 	Settings machine.Settings // of runs; MaxTurns comes with each prompt
 	Retry    machine.RetryPolicy
 
-	Observe func(Fact) // nil: nobody watches. Called in order; must not block
+	// Observe is told what happens, one fact at a time and in order; nil: nobody
+	// watches. It is called while a commit is being finished: it must not block and
+	// must not call the engine.
+	Observe func(Fact)
 }
 
 // Models finds who answers for a durable model identity.
@@ -59,13 +62,16 @@ type Output struct {
 type Toolbox interface {
 	// Offer describes the tools of that name that exist, sorted by name.
 	Offer(names []string) []provider.Tool
-	// Clear asks whether the call may run. A refusal is a result for the model.
+	// Clear asks whether the call may run. A refusal is a result for the model;
+	// exactly one of the two is not nil. A call may be cleared again once its earlier
+	// clearance was run or released.
 	Clear(Call) (Clearance, *message.ToolResult)
 	// Abort ends what still runs for an operation.
 	Abort(id.OpID)
 }
 
-// Clearance is the permission to run one call once.
+// Clearance is the permission to run one call once. It is used up by exactly one
+// of Run and Release.
 type Clearance interface {
 	Replay() machine.Replay
 	// Exclusive calls of a batch run alone, in source order.
@@ -73,4 +79,6 @@ type Clearance interface {
 	// Run executes the call. It returns when nothing of it runs any more; failures
 	// are results.
 	Run(ctx context.Context, progress func(Output)) (result *message.ToolResult, terminate bool)
+	// Release gives the permission back: the call will not be run.
+	Release()
 }

@@ -1,0 +1,119 @@
+package engine
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/machine"
+)
+
+// clear asks the toolbox. A permission stays with its report until the intent is
+// durable or the plan has no use for it.
+func (d *Driver) clear(op id.OpID, k machine.ClearanceKey) *report {
+	clearance, refusal := d.ask(Call{d.strand, op, k.StepID, k.SourceIndex, k.Call, k.Call.Arguments})
+	if refusal != nil {
+		return &report{op: op, what: machine.Refused{SourceIndex: k.SourceIndex, Result: refusal}}
+	}
+	return &report{op: op, clearance: clearance, what: machine.Cleared{
+		SourceIndex: k.SourceIndex, Arguments: k.Call.Arguments, Replay: clearance.Replay(),
+	}}
+}
+
+// ask returns exactly one of a clearance and a result that can be stored.
+func (d *Driver) ask(c Call) (clearance Clearance, refusal *message.ToolResult) {
+	if d.e.cfg.Tools == nil {
+		return nil, failedResult(c.Call, "no tools are available in this session")
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			clearance, refusal = nil, failedResult(c.Call, fmt.Sprintf("the question whether this call may run crashed: %v; it was not executed", r))
+		}
+	}()
+	switch clearance, refusal = d.e.cfg.Tools.Clear(c); {
+	case refusal != nil:
+		return nil, storableResult(c.Call, refusal)
+	case clearance == nil:
+		return nil, failedResult(c.Call, "the question whether this call may run was not answered; it was not executed")
+	}
+	return clearance, nil
+}
+
+// orphan describes a call in flight that no worker of this process runs. Whether
+// it may be replayed is asked again: the tool and the permission may be others now.
+// Nobody is asked about a call that cannot be replayed.
+func (d *Driver) orphan(l loaded, step string, sourceIndex int) (*report, error) {
+	r := &report{op: l.op.ID, what: machine.OrphanedCall{SourceIndex: sourceIndex}}
+	call, ok := replayable(l, sourceIndex)
+	if !ok {
+		return r, nil
+	}
+	args, ok, err := d.e.cfg.Session.ToolArguments(l.op.ID, step, sourceIndex)
+	if err != nil || !ok {
+		return r, err
+	}
+	clearance, refusal := d.ask(Call{d.strand, l.op.ID, step, sourceIndex, call, args})
+	if refusal == nil {
+		r.clearance = clearance
+		r.what = machine.OrphanedCall{SourceIndex: sourceIndex, Arguments: &args, StillSafe: clearance.Replay() == machine.ReplaySafe}
+	}
+	return r, nil
+}
+
+// replayable finds a call of the open batch that its intent declared safe.
+func replayable(l loaded, sourceIndex int) (message.ToolCall, bool) {
+	run, _ := l.st.Work.(*machine.Run)
+	_, running := l.st.Control.(machine.Running)
+	if run == nil || !running || l.in.BatchSource == nil || sourceIndex >= len(l.in.BatchSource.Content) {
+		return message.ToolCall{}, false
+	}
+	tools, _ := run.Phase.(machine.RunningTools)
+	safe := slices.ContainsFunc(tools.Batch.Calls, func(c machine.Call) bool {
+		flight, _ := c.Status.(machine.InFlight)
+		return c.SourceIndex == sourceIndex && flight.Replay == machine.ReplaySafe
+	})
+	call, ok := l.in.BatchSource.Content[sourceIndex].(message.ToolCall)
+	return call, safe && ok
+}
+
+// notStarted is what the model reads of a call that an abort overtook.
+const notStarted = "the run was aborted before this call started; it was not executed"
+
+// runTool waits for its turn and runs a cleared call.
+func (d *Driver) runTool(ctx context.Context, op id.OpID, f machine.RunTool, clearance Clearance, place *ticket) (*message.ToolResult, bool) {
+	if clearance == nil {
+		return failedResult(f.Call, "this call has no clearance; it was not executed"), false
+	}
+	if err := d.gate.enter(ctx, place); err != nil {
+		clearance.Release()
+		return failedResult(f.Call, notStarted), false
+	}
+	defer d.gate.leave(place)
+	if ctx.Err() != nil { // its turn came and the abort with it
+		clearance.Release()
+		return failedResult(f.Call, notStarted), false
+	}
+	result, terminate := execute(ctx, f.Call, clearance, func(o Output) {
+		d.e.observe(ToolOutput{d.strand, op, f.StepID, f.SourceIndex, f.Call.ID, o.Stream, o.Tail, o.TotalBytes})
+	})
+	return storableResult(f.Call, result), terminate
+}
+
+// execute makes a crash of a tool a result.
+func execute(ctx context.Context, call message.ToolCall, clearance Clearance, progress func(Output)) (result *message.ToolResult, terminate bool) {
+	defer func() {
+		if r := recover(); r != nil {
+			result, terminate = failedResult(call, fmt.Sprintf("the tool crashed: %v; what it had done until then is unknown", r)), false
+		}
+	}()
+	return clearance.Run(ctx, progress)
+}
+
+func failedResult(call message.ToolCall, text string) *message.ToolResult {
+	return &message.ToolResult{
+		ToolCallID: call.ID, ToolName: call.Name, IsError: true,
+		Content: []message.ResultBlock{message.Text{Text: text}},
+	}
+}

@@ -1,0 +1,131 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/provider"
+)
+
+func (d *Driver) admission(c machine.GenerationContext) machine.Observation {
+	m, _, err := d.e.cfg.Models.Resolve(c.Configuration.Model)
+	if err != nil {
+		return machine.AdmissionRefused{Error: machine.OperationError{Code: "model_unavailable", Message: err.Error()}}
+	}
+	// No output limit is sent, so none is intended.
+	return machine.Admitted{ContextWindow: m.ContextWindow, RequestAPI: m.API}
+}
+
+// generate makes one attempt. Whatever goes wrong with it is a response that says
+// so; fault is for a session that cannot be read, which no attempt can cure.
+func (d *Driver) generate(ctx context.Context, op id.OpID, f machine.Generate, leaf id.EntryID) (out *message.Assistant, fault error) {
+	ref := f.Context.Configuration.Model
+	m, p, err := d.e.cfg.Models.Resolve(ref)
+	if err != nil {
+		return d.failed(ref, "unknown", usage.Zero(), err), nil
+	}
+	context, err := d.cache.messages(d.e.cfg.Session, leaf, d.e.cfg.Policy)
+	if err != nil {
+		return nil, err
+	}
+	req := provider.Request{Model: m, System: d.e.cfg.System, Messages: context}
+	if d.e.cfg.Tools != nil {
+		req.Tools = d.e.cfg.Tools.Offer(f.Context.Configuration.ActiveToolNames)
+	}
+	got, err := stream(ctx, p, req, func(delta provider.Delta) { d.show(op, f.ResponseID, delta) })
+	if err != nil {
+		got = d.failed(ref, m.API, usage.Unknown(usage.Other), err)
+	}
+	kept, err := storable(got)
+	if err != nil {
+		return d.failed(ref, m.API, billed(got), fmt.Errorf("the response cannot be stored: %w", err)), nil
+	}
+	return kept, nil
+}
+
+// stream makes a provider keep its promise: exactly one of the results is not
+// nil, and a response is settled.
+func stream(ctx context.Context, p provider.Provider, req provider.Request, sink func(provider.Delta)) (m *message.Assistant, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			m, err = nil, fmt.Errorf("the provider client crashed: %v", r)
+		}
+	}()
+	m, err = p.Stream(ctx, req, sink)
+	switch {
+	case err != nil:
+		return nil, err
+	case m == nil:
+		return nil, errors.New("the provider client returned neither a response nor an error")
+	case m.StopReason == message.Pending:
+		return nil, errors.New("the provider client returned a response that had not ended")
+	case m.StopReason == message.Aborted && ctx.Err() == nil:
+		return nil, errors.New("the provider client returned an aborted response that nobody had aborted")
+	}
+	return m, nil
+}
+
+func (d *Driver) show(op id.OpID, response id.EntryID, delta provider.Delta) {
+	switch x := delta.(type) {
+	case provider.TextDelta:
+		d.e.observe(TextDelta{d.strand, op, response, x.Block, x.Text})
+	case provider.ThinkingDelta:
+		d.e.observe(ThinkingDelta{d.strand, op, response, x.Block, x.Text})
+	case provider.ToolCallDelta:
+		d.e.observe(ToolCallDelta{d.strand, op, response, x.Block, x.CallID, x.Name, x.Fragment})
+	}
+}
+
+// failed is the response that stands for a failed attempt: what was received and
+// reported is kept; spent is what is known where nothing was.
+func (d *Driver) failed(ref machine.ModelRef, api string, spent usage.Usage, err error) *message.Assistant {
+	m := &message.Assistant{API: api, Provider: ref.Provider, Model: ref.ModelID, Usage: spent}
+	text := err.Error()
+	if p, ok := errors.AsType[*provider.Error](err); ok {
+		switch {
+		case p.Partial != nil:
+			m = new(*p.Partial)
+		case p.Class == provider.MissingKey:
+			m.Usage = usage.Zero() // nothing was sent
+		}
+		if p.Retryable() {
+			m.RawStopReason = new(machine.RetryableStop)
+		}
+		if p.Class == provider.Overflow && !strings.Contains(strings.ToLower(text), "context length exceeded") {
+			text = "context length exceeded: " + text // the words by which the machine knows it
+		}
+		m.Diagnostics = new(diagnostics(p))
+	}
+	m.StopReason, m.ErrorMessage, m.Timestamp = message.Error, &text, d.e.cfg.Clock()
+	return m
+}
+
+func diagnostics(p *provider.Error) jsonv.Value {
+	fields := []jsonv.Member{jsonv.F("class", jsonv.Str(string(p.Class)))}
+	if p.Status != 0 {
+		fields = append(fields, jsonv.F("status", jsonv.Num(int64(p.Status))))
+	}
+	if p.Detail != "" {
+		fields = append(fields, jsonv.F("detail", jsonv.Str(p.Detail)))
+	}
+	if p.RetryAfterMs != nil {
+		fields = append(fields, jsonv.F("retry_after_ms", jsonv.Num(*p.RetryAfterMs)))
+	}
+	return jsonv.Obj(fields...)
+}
+
+// billed is what a response that cannot be stored consumed, as far as that can be
+// kept.
+func billed(m *message.Assistant) usage.Usage {
+	if bare, err := storable(&message.Assistant{Usage: m.Usage, StopReason: message.Error}); err == nil {
+		return bare.Usage
+	}
+	return usage.Unknown(usage.Other)
+}
