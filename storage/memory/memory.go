@@ -26,6 +26,7 @@
 package memory
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -109,14 +110,38 @@ func (c *change) apply(w tx.Write) *corrupt.Report {
 	case tx.InsertUsage:
 		return c.bill(w.Row)
 	case tx.SetRegister:
-		if d := w.Value.Depth(); d > jsonv.MaxDepth {
-			return corrupt.New("memory.Commit", w.Address.String(), "a value that nests at most 256 deep", "")
-		}
-		c.cells[w.Address] = &register.Cell{Seq: c.seq, Value: w.Value}
+		return c.set(w)
 	case tx.DeleteRegister:
 		c.cells[w.Address] = nil
+		return known(w.Address)
 	}
+	return corrupt.New("memory.Commit", "write", "one of the four writes", fmt.Sprintf("%T", w))
+}
+
+func known(a register.Address) *corrupt.Report {
+	_, err := register.Parse(string(a.NS))
+	rep, _ := corrupt.As(err)
+	return rep
+}
+
+func (c *change) set(w tx.SetRegister) *corrupt.Report {
+	if rep := known(w.Address); rep != nil {
+		return rep
+	}
+	stored, err := jsonv.Parse(w.Value.Append(nil))
+	if err != nil {
+		return unreadable(w.Address.String(), err)
+	}
+	c.cells[w.Address] = &register.Cell{Seq: c.seq, Value: stored}
 	return nil
+}
+
+// unreadable refuses a row that would not read back.
+func unreadable(subject string, err error) *corrupt.Report {
+	if rep, ok := corrupt.As(err); ok {
+		return rep.In(subject)
+	}
+	return corrupt.New("memory.Commit", subject, "a row that reads back", err.Error())
 }
 
 // fresh refuses an id that any row has.
@@ -130,6 +155,9 @@ func (c *change) fresh(text string) *corrupt.Report {
 }
 
 func (c *change) insert(e entry.Entry) *corrupt.Report {
+	if e.Body == nil {
+		return corrupt.New("memory.Commit", "entry "+e.ID.String(), "a body", "")
+	}
 	if rep := c.fresh(e.ID.String()); rep != nil {
 		return rep
 	}
@@ -144,8 +172,7 @@ func (c *change) insert(e entry.Entry) *corrupt.Report {
 	e.Seq, e.Timestamp = c.seq, c.ts
 	stored, err := entry.Parse(entry.Encode(e))
 	if err != nil {
-		rep, _ := corrupt.As(err)
-		return rep
+		return unreadable("entry "+e.ID.String(), err)
 	}
 	c.place[e.ID.String()] = len(c.s.entries) + len(c.entries)
 	c.entries = append(c.entries, stored)
@@ -167,8 +194,7 @@ func (c *change) bill(row entry.UsageRow) *corrupt.Report {
 		row, err = entry.DecodeUsageRow(v)
 	}
 	if err != nil {
-		rep, _ := corrupt.As(err)
-		return rep
+		return unreadable("usage "+row.ID.String(), err)
 	}
 	c.place[row.ID.String()] = -1
 	c.ledger = append(c.ledger, row)
