@@ -2,6 +2,7 @@ package client
 
 import (
 	"github.com/loom-run/loom/client/plane"
+	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -47,6 +48,9 @@ func (st *step) runStart(b wire.RunStart) {
 }
 
 func (st *step) userMessage(b wire.UserMessage) {
+	if st.ending != nil { // history has no run starts
+		st.open(id.OpID{})
+	}
 	st.keep(plane.Prompt{Entry: b.Entry, Text: b.Text, Bytes: b.Bytes, Images: b.Images})
 }
 
@@ -98,9 +102,14 @@ func (st *step) retry(b wire.Retry) {
 }
 
 func (st *step) runEnd(b wire.RunEnd) {
+	op, total := st.frame.Operation, Measure(b.Usage)
+	if !st.operation.IsZero() && op != st.operation { // a run before the one that is on
+		st.keep(plane.Ended{Operation: op, Cause: b.Cause, Total: total})
+		return
+	}
 	st.abandon()
-	st.tally = Measure(b.Usage)
-	st.keep(plane.Ended{Operation: st.frame.Operation, Cause: b.Cause, Total: st.total(st.tally)})
+	st.tally = total
+	st.keep(plane.Ended{Operation: op, Cause: b.Cause, Total: st.total(total)})
 	st.close(plane.Seen{Cause: b.Cause})
 }
 

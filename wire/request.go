@@ -170,3 +170,9 @@ func optMode(r *jsonv.Reader) *PermissionMode {
 	}
 	return new(mode(r, *s))
 }
+
+// DecodeEmpty reads the body of a request without options.
+func DecodeEmpty(data []byte) (struct{}, error) {
+	_, err := open(data, "wire.Empty")
+	return struct{}{}, err
+}

@@ -1,0 +1,250 @@
+package server
+
+import (
+	"iter"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/loom-run/loom/core/entry"
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/session"
+	"github.com/loom-run/loom/wire"
+)
+
+// A row's frames have the ordinals from 1, so that ordinal 0 of a seq is the
+// position before it.
+
+// minted is a session's replay frames, made from its rows.
+type minted struct {
+	session    id.SessionID
+	generation int64
+	source     Source
+}
+
+// pageRows is how many rows are read at a time.
+const pageRows = 256
+
+// head is the position behind all that is committed.
+func (m minted) head() (wire.Cursor, error) {
+	seq, err := m.source.Head()
+	return m.behind(seq), err
+}
+
+// behind is the position behind all frames of a row.
+func (m minted) behind(seq int64) wire.Cursor {
+	return wire.Cursor{Generation: m.generation, Seq: seq + 1}
+}
+
+// frames yields the replay frames behind a cursor, of rows up to seq to. The same
+// rows give the same frames.
+func (m minted) frames(after wire.Cursor, to int64) iter.Seq2[wire.Frame, error] {
+	return func(yield func(wire.Frame, error) bool) {
+		results, err := m.source.Results(max(after.Seq, 1), to)
+		if err != nil {
+			yield(wire.Frame{}, err)
+			return
+		}
+		send := func(frames []wire.Frame) bool {
+			for _, f := range frames {
+				if f.Cursor.Compare(after) > 0 && !yield(f, nil) {
+					return false
+				}
+			}
+			return true
+		}
+		for from := max(after.Seq, 1); from <= to; {
+			rows, err := m.source.Entries(from, to, pageRows)
+			if err != nil {
+				yield(wire.Frame{}, err)
+				return
+			}
+			for _, e := range rows {
+				for len(results) > 0 && results[0].Seq < e.Seq {
+					if !send([]wire.Frame{m.runEnd(results[0])}) {
+						return
+					}
+					results = results[1:]
+				}
+				if !send(m.entry(e)) {
+					return
+				}
+				from = e.Seq + 1
+			}
+			if len(rows) < pageRows {
+				break
+			}
+		}
+		for _, r := range results {
+			if !send([]wire.Frame{m.runEnd(r)}) {
+				return
+			}
+		}
+	}
+}
+
+// row makes the frame of ordinal n of a row.
+func (m minted) row(seq int64, n int, key string, b wire.Body) wire.Frame {
+	return wire.Frame{
+		ID: key, Cursor: wire.Cursor{Generation: m.generation, Seq: seq, Ordinal: n}, Delivery: wire.Replay,
+		Session: m.session, Strand: session.MainStrand, Body: b,
+	}
+}
+
+// entry makes the frames of an entry. Entries that are no part of the
+// conversation have none.
+func (m minted) entry(e entry.Entry) []wire.Frame {
+	msg, ok := e.Body.(entry.Message)
+	if !ok {
+		return nil
+	}
+	one := func(b wire.Body) []wire.Frame {
+		return []wire.Frame{m.row(e.Seq, 1, entryKey(e.ID, 1), b)}
+	}
+	switch msg := msg.Message.(type) {
+	case *message.User:
+		return one(userMessage(e.ID, msg))
+	case *message.Assistant:
+		return m.assistant(e, msg)
+	case *message.ToolResult:
+		return one(toolResult(e.ID, msg))
+	default: // a custom message is between programs
+		return nil
+	}
+}
+
+func entryKey(e id.EntryID, n int) string { return "entry/" + e.String() + "/" + strconv.Itoa(n) }
+
+// assistant makes one frame of each content block, and the turn's end.
+func (m minted) assistant(e entry.Entry, msg *message.Assistant) []wire.Frame {
+	var out []wire.Frame
+	add := func(n int, b wire.Body) { out = append(out, m.row(e.Seq, n, entryKey(e.ID, n), b)) }
+	for i, b := range msg.Content {
+		seg := wire.Segment{Entry: e.ID, Block: i}
+		switch b := b.(type) {
+		case message.Text:
+			add(i+1, wire.TextEnd{Segment: seg, Content: b.Text})
+		case message.Thinking:
+			content := b.Thinking
+			if b.Redacted {
+				content = ""
+			}
+			add(i+1, wire.ReasoningEnd{Segment: seg, Content: content, Redacted: b.Redacted})
+		case message.ToolCall:
+			add(i+1, wire.ToolCall{Segment: seg, CallID: b.ID, Name: b.Name, Arguments: b.Arguments})
+		}
+	}
+	add(len(msg.Content)+1, wire.TurnEnd{
+		Entry: e.ID, Usage: usageOf(msg.Usage), StopReason: string(msg.StopReason),
+		Model: wire.ModelRef{Provider: msg.Provider, ModelID: msg.Model}, ErrorMessage: msg.ErrorMessage,
+	})
+	return out
+}
+
+func userMessage(e id.EntryID, msg *message.User) wire.UserMessage {
+	out := wire.UserMessage{Entry: e}
+	for _, b := range msg.Content {
+		if _, ok := b.(message.Image); ok {
+			out.Images++
+		}
+	}
+	whole := message.TextOf(msg.Content)
+	out.Text, out.Bytes = shown(whole), int64(len(whole))
+	return out
+}
+
+// gateKey is the field of a result's details that records how the call was let
+// through or refused.
+const gateKey = "loom.gate.v1"
+
+func toolResult(e id.EntryID, msg *message.ToolResult) wire.ToolResult {
+	out := wire.ToolResult{Entry: e, CallID: msg.ToolCallID, Name: msg.ToolName, IsError: msg.IsError, Gate: gateOf(msg.Details)}
+	for _, b := range msg.Content {
+		switch b := b.(type) {
+		case message.Text:
+			out.Text = append(out.Text, wire.TextBlock{Text: shown(b.Text), Bytes: int64(len(b.Text))})
+		case message.Image:
+			out.Images++
+		}
+	}
+	return out
+}
+
+// gateOf reads the record of a gate. One that cannot be read is absent: it tells
+// how the call was judged and does not judge it.
+func gateOf(details *jsonv.Value) *wire.Gate {
+	if details == nil {
+		return nil
+	}
+	v, ok := details.Get(gateKey)
+	if !ok {
+		return nil
+	}
+	r := jsonv.Read(v, "server.gateOf")
+	g := wire.Gate{Disposition: r.Str("disposition"), Settlement: r.OptStr("settlement"), Origin: r.OptStr("origin")}
+	if r.Err() != nil {
+		return nil
+	}
+	return &g
+}
+
+// shown cuts a text to what a frame carries, between characters.
+func shown(text string) string {
+	if len(text) <= wire.MaxShownText {
+		return text
+	}
+	n := wire.MaxShownText
+	for n > 0 && !utf8.RuneStart(text[n]) {
+		n--
+	}
+	return text[:n]
+}
+
+func (m minted) runEnd(r Result) wire.Frame {
+	f := m.row(r.Seq, 1, "result/"+r.Op.String(), wire.RunEnd{Cause: causeOf(r.Outcome), Usage: usageOf(r.Usage)})
+	f.Operation, f.Strand = r.Op, r.Strand
+	return f
+}
+
+// causeOf reads the word of an outcome. A word of a newer engine passes as it is.
+func causeOf(o Outcome) wire.Cause {
+	switch o.Word {
+	case "completed":
+		return wire.Completed{}
+	case "failed":
+		return wire.Failed{Code: o.Code, Message: o.Message}
+	case "aborted":
+		return wire.Aborted{}
+	default:
+		return wire.UnknownCause{Tag: o.Word, Raw: jsonv.Obj(jsonv.F("kind", jsonv.Str(o.Word)))}
+	}
+}
+
+// usageOf turns evidence into what the wire says. Money is rounded here, once,
+// from the exact amount.
+func usageOf(u usage.Usage) wire.Usage {
+	out := wire.Usage{
+		Input: count(u.Input), Output: count(u.Output), CacheRead: count(u.CacheRead), CacheWrite: count(u.CacheWrite),
+		Measured: true,
+	}
+	if _, remote := u.Evidence.Billing(); !remote {
+		out.CostMicroUSD = new(int64(0)) // no provider was called
+		return out
+	}
+	tokens, ok := u.Evidence.Tokens()
+	out.Measured = ok
+	out.LowerBound = tokens == usage.Partial
+	if priced, _, ok := u.Evidence.Price(); ok {
+		if micro, ok := u.Cost.Total.MicroDollars(); ok && micro >= 0 {
+			out.CostMicroUSD = &micro
+			out.CostLowerBound = priced == usage.Partial
+		}
+	}
+	return out
+}
+
+// count keeps a count in the range of the wire. A ledger can hold corrections
+// with a sign; a sum below zero is nothing consumed.
+func count(n int64) int64 { return min(max(n, 0), 1<<53-1) }

@@ -1,0 +1,142 @@
+package server
+
+import (
+	"context"
+
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/engine"
+	"github.com/loom-run/loom/wire"
+)
+
+// Host opens sessions. It is what the composition root implements; every error
+// that is not a [Refusal] is worded by the server.
+type Host interface {
+	// Create makes a session and opens it. observe hears the facts of its engine,
+	// in order, and does not block.
+	Create(ctx context.Context, q NewSession, observe func(engine.Fact)) (Resident, error)
+	// Open opens a session for running. Nothing runs before a prompt or a resume.
+	Open(ctx context.Context, s id.SessionID, observe func(engine.Fact)) (Resident, error)
+	// Read opens a session for reading, also one that another process runs.
+	Read(ctx context.Context, s id.SessionID) (Reader, error)
+	// List tells what sessions there are, newest first.
+	List(ctx context.Context) ([]Info, error)
+}
+
+// Reader reads one session.
+type Reader interface {
+	Source() Source
+	Info() (Info, error)
+	// Check names every broken invariant.
+	Check(ctx context.Context) (Report, error)
+	Close() error
+}
+
+// Resident is one open session that can run.
+type Resident interface {
+	Reader
+	ID() id.SessionID
+	Prompt(ctx context.Context, q Prompt) (engine.Receipt, error)
+	// Resume lets an interrupted operation go on; ok is false when there is none.
+	Resume(ctx context.Context, q Resume) (op id.OpID, ok bool, err error)
+	// Abort stops the running operation of a strand; ok is false when there is
+	// none.
+	Abort(strand string) (op id.OpID, ok bool, err error)
+	// Current is the operation that a strand works on.
+	Current(strand string) (op id.OpID, ok bool, err error)
+	// Level is what a strand runs with.
+	Level(strand string) (Level, error)
+}
+
+// NewSession is what a session is made with.
+type NewSession struct {
+	Cwd      string
+	Model    *string
+	Mode     string // one of the wire's permission modes
+	MaxTurns *int64
+}
+
+// Prompt is input for a strand. What is nil stays as the session has it.
+type Prompt struct {
+	Strand   string
+	Text     string
+	MaxTurns *int64
+	Model    *string
+	Mode     *string
+}
+
+// Resume lets a strand go on. What is nil stays as the session has it.
+type Resume struct {
+	Strand   string
+	MaxTurns *int64
+	Mode     *string
+}
+
+// Level is what a run runs with.
+type Level struct {
+	Provider, ModelID string
+	Mode              string
+	Cwd               string
+	Tools             int
+}
+
+// Info describes a session in a list. What could not be read is nil.
+type Info struct {
+	Session   id.SessionID
+	Status    Status
+	Cwd       *string
+	Model     *string
+	Title     *string
+	CreatedAt *int64 // Unix ms
+	UpdatedAt *int64 // Unix ms
+	Note      *string
+}
+
+// Report is the outcome of a check.
+type Report struct {
+	Findings []Finding
+	Rows     int64
+}
+
+// Finding is one broken invariant.
+type Finding struct{ Code, Subject, Message string }
+
+// Status and Code are words of the wire. They are named here so that a host need
+// not know the wire.
+type (
+	Status = wire.SessionStatus
+	Code   = wire.Code
+)
+
+// The states that a host tells.
+const (
+	Idle        = wire.SessionIdle
+	Interrupted = wire.SessionInterrupted
+	HeldByOther = wire.SessionHeldStatus
+	Unreadable  = wire.SessionUnreadable
+)
+
+// The codes that a host refuses with.
+const (
+	BadRequest     = wire.BadRequest
+	BadCwd         = wire.BadCwd
+	UnknownModel   = wire.UnknownModel
+	MissingKey     = wire.MissingKey
+	UnknownSession = wire.UnknownSession
+	UnknownStrand  = wire.UnknownStrand
+	SessionHeld    = wire.SessionHeld
+	Conflict       = wire.Conflict
+	StoreFull      = wire.StoreFull
+)
+
+// Refusal is a no. Message is one sentence for a person.
+type Refusal struct {
+	Code    Code
+	Message string
+	Err     error // the cause, when there is one; not sent
+}
+
+func (e *Refusal) Error() string { return e.Message }
+func (e *Refusal) Unwrap() error { return e.Err }
+
+// Refuse makes a refusal.
+func Refuse(code Code, message string) *Refusal { return &Refusal{Code: code, Message: message} }
