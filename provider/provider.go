@@ -35,7 +35,8 @@ type Tool struct {
 	Schema jsonv.Value
 }
 
-// Request is one question to a model. A provider does not change it and keeps nothing of it after Stream returned.
+// Request is one question to a model. A provider does not change it. Messages are values that do not change once they were sent: a dialect may
+// remember how it encoded one.
 type Request struct {
 	Model  Model
 	System string // empty for none

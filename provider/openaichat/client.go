@@ -34,6 +34,7 @@ type Client struct {
 
 	transport *http.Transport
 	dialer    dialer
+	sent      history
 }
 
 var _ provider.Provider = (*Client)(nil)
@@ -122,7 +123,7 @@ func (c *Client) attempt(ctx context.Context, req provider.Request, sink func(pr
 	if ctx.Err() != nil {
 		return nil, c.ended(ctx)
 	}
-	body := encode(req)
+	body := c.sent.encode(req)
 
 	ctx, watch := newWatch(ctx, c.limits)
 	defer watch.stop()

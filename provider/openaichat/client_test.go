@@ -306,7 +306,9 @@ func TestAnswersThatAreNoStream(t *testing.T) {
 		{"some text", typed("text/plain", 200, "hello"), provider.MalformedStream, "no event stream"},
 		{"nothing", typed("text/event-stream", 200, ""), provider.Disconnect, "broke off"},
 		{"another success", typed("text/event-stream", 204, ""), provider.MalformedStream, "204"},
-		{"a redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "http://elsewhere.invalid/", 307) }, provider.InvalidRequest, "(307)"},
+		{"a redirect", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://elsewhere.invalid/", http.StatusTemporaryRedirect)
+		}, provider.InvalidRequest, "(307)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := fail(t, t.Context(), serve(t, c.handler), asking("hi"), nil)
@@ -449,6 +451,29 @@ func TestSecureConnectionsAreVerified(t *testing.T) {
 	}
 	if e := fail(t, t.Context(), client(t, server.URL), asking("hi"), nil); e.Class != provider.Transport {
 		t.Errorf("an untrusted server: %s: %s", e.Class, e.Message)
+	}
+}
+
+func TestHTTP2IsSpokenWhereTheServerDoes(t *testing.T) {
+	versions := make(chan int, 2)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		versions <- r.ProtoMajor
+		events(0, textDelta("a"))(w, r)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	c := client(t, server.URL, func(c *openaichat.Config) {
+		c.TLS = &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
+	})
+	for range 2 {
+		ctx, cancel := context.WithCancel(t.Context())
+		e := fail(t, ctx, c, asking("hi"), func(provider.Delta) { cancel() })
+		if v := <-versions; v != 2 || e.Class != provider.Cancelled || e.Partial == nil {
+			t.Errorf("HTTP/%d, %s: %s", v, e.Class, e.Message)
+		}
 	}
 }
 

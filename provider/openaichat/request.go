@@ -14,7 +14,12 @@ import (
 
 // encode writes the body of a request. The messages come last, so that the next request of the same conversation starts with the same bytes.
 func encode(req provider.Request) []byte {
-	w := jsonv.NewWriter(make([]byte, 0, sizeHint(req)))
+	return newEncoding(req, nil).close()
+}
+
+// encodeHead writes the body up to its first message: what is the same in every request of a conversation.
+func encodeHead(dst []byte, req provider.Request) []byte {
+	w := jsonv.NewWriter(dst)
 	w.Begin()
 	w.Str("model", req.Model.ModelID)
 	w.Flag("stream", true)
@@ -34,9 +39,6 @@ func encode(req provider.Request) []byte {
 		w.Str("content", req.System)
 		w.End()
 	}
-	encodeMessages(w, req.Messages)
-	w.EndArray()
-	w.End()
 	return w.Bytes()
 }
 
@@ -102,27 +104,24 @@ func encodeTools(w *jsonv.Writer, tools []provider.Tool) {
 	w.EndArray()
 }
 
-// encodeMessages writes the conversation. The dialect has no pictures in tool results, so they follow as a user turn; that turn must not
-// stand between the results of one batch, so it waits until the batch ends.
-func encodeMessages(w *jsonv.Writer, messages []message.Message) {
-	var pictures []picture
-	for _, m := range messages {
-		if _, result := m.(*message.ToolResult); !result {
-			encodePictures(w, pictures)
-			pictures = nil
-		}
-		switch m := m.(type) {
-		case *message.User:
-			encodeUser(w, m)
-		case *message.Assistant:
-			encodeAssistant(w, m)
-		case *message.ToolResult:
-			pictures = append(pictures, encodeResult(w, m)...)
-		case *message.Custom:
-			// An application's own message has no meaning to a model. What should reach one is projected to a user message before.
-		}
+// encodeMessage writes one message. The dialect has no pictures in tool results, so they follow as a user turn; that turn must not stand between
+// the results of one batch, so the pictures wait until the batch ends. The result is the pictures that wait now.
+func encodeMessage(w *jsonv.Writer, m message.Message, waiting []picture) []picture {
+	if _, result := m.(*message.ToolResult); !result {
+		encodePictures(w, waiting)
+		waiting = nil
 	}
-	encodePictures(w, pictures)
+	switch m := m.(type) {
+	case *message.User:
+		encodeUser(w, m)
+	case *message.Assistant:
+		encodeAssistant(w, m)
+	case *message.ToolResult:
+		waiting = append(waiting, encodeResult(w, m)...)
+	case *message.Custom:
+		// An application's own message has no meaning to a model. What should reach one is projected to a user message before.
+	}
+	return waiting
 }
 
 // encodeUser writes a person's turn: one string when it is text alone, which every server takes, otherwise typed parts. Text of nothing but space

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -189,6 +190,72 @@ func TestTheSizeHintHoldsForOrdinaryText(t *testing.T) {
 	}
 }
 
+func TestWhatIsRememberedDoesNotChangeTheRequest(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		messages := conversations().Draw(t, "messages")
+		request := func(name string) provider.Request {
+			req := provider.Request{Model: testModel, System: rapid.SampledFrom([]string{"", "s"}).Draw(t, name+" system")}
+			req.Messages = slices.Clone(messages[:rapid.IntRange(0, len(messages)).Draw(t, name+" length")])
+			if n := len(req.Messages); n > 0 && rapid.Bool().Draw(t, name+" departs") {
+				req.Messages[rapid.IntRange(0, n-1).Draw(t, name+" at")] = user(said(rapid.String().Draw(t, name+" says")))
+			}
+			return req
+		}
+		var earlier *encoding
+		for range 4 {
+			req := request("request")
+			next := newEncoding(req, earlier)
+			if got, want := string(next.close()), string(encode(req)); got != want {
+				t.Fatalf("remembering changes the request\n got %s\nwant %s", got, want)
+			}
+			if earlier != nil {
+				again := provider.Request{Model: testModel, Messages: earlier.messages}
+				if head := string(encodeHead(nil, again)); head == string(earlier.body[:earlier.head]) && string(earlier.close()) != string(encode(again)) {
+					t.Fatal("the remembered request was changed by the next one")
+				}
+			}
+			earlier = next
+		}
+	})
+}
+
+func TestOnlySomeLargeRequestsAreRemembered(t *testing.T) {
+	var h history
+	body := func(messages []message.Message) {
+		t.Helper()
+		req := provider.Request{Model: testModel, Messages: messages}
+		if got := string(h.encode(req)); got != string(encode(req)) {
+			t.Fatal("remembering changes the request")
+		}
+	}
+	body(longConversation(4))
+	if len(h.list) != 0 {
+		t.Error("a small request is remembered")
+	}
+	growing := longConversation(800)
+	for n := 600; n <= 800; n += 50 {
+		body(growing[:n])
+	}
+	if len(h.list) != 1 || len(h.list[0].messages) != 800 {
+		t.Errorf("a growing conversation is remembered %d times", len(h.list))
+	}
+	for range 10 {
+		body(longConversation(200))
+	}
+	if len(h.list) != maxHistories {
+		t.Errorf("%d conversations are remembered", len(h.list))
+	}
+	huge := []message.Message{user(said(strings.Repeat("x", maxRemembered)))}
+	body(huge)
+	total := 0
+	for _, e := range h.list {
+		total += len(e.body)
+	}
+	if total > maxRemembered {
+		t.Errorf("%d bytes are remembered", total)
+	}
+}
+
 // longConversation has n messages of about 500 bytes.
 func longConversation(n int) []message.Message {
 	line := strings.Repeat("the quick brown fox \"jumps\" over\n", 15)
@@ -206,6 +273,18 @@ func BenchmarkEncodeTenThousandMessages(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		encode(req)
+	}
+}
+
+// BenchmarkNextTurnOfTenThousandMessages is the encoding of a request whose predecessor is remembered.
+func BenchmarkNextTurnOfTenThousandMessages(b *testing.B) {
+	req := provider.Request{Model: testModel, System: "s", Messages: longConversation(10_000)}
+	var h history
+	b.SetBytes(int64(len(h.encode(req))))
+	b.ReportAllocs()
+	for b.Loop() {
+		req.Messages = append(req.Messages[:len(req.Messages)-1:len(req.Messages)-1], user(said("next")))
+		h.encode(req)
 	}
 }
 

@@ -222,7 +222,7 @@ func TestTheDefaultLimitsAreTheStatedOnes(t *testing.T) {
 	if _, err := parse(sse.Limits{}, []byte(fields+"data\n")); err == nil {
 		t.Error("data fields over the limit were taken")
 	}
-	comments := bytes.Repeat([]byte(":\n"), sse.DefaultBody/2)
+	comments := bytes.Repeat([]byte(":"+strings.Repeat("x", 1022)+"\n"), sse.DefaultBody/1024)
 	if _, err := parse(sse.Limits{}, comments); err != nil {
 		t.Errorf("a body at the limit: %v", err)
 	}
