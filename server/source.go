@@ -3,7 +3,6 @@ package server
 import (
 	"cmp"
 	"slices"
-	"sync"
 
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
@@ -49,106 +48,81 @@ var resultPrefix = machine.ResultKey(id.OpID{})
 // firstGeneration is the generation of a session that was never rewritten.
 const firstGeneration = 1
 
-// FromSession reads an open session. It is safe for concurrent use.
-func FromSession(s *session.Session) Source { return &sessionSource{session: s} }
+// FromSession reads a session. It keeps nothing between calls.
+func FromSession(s *session.View) Source { return sessionSource{s} }
 
-type sessionSource struct {
-	session *session.Session
+type sessionSource struct{ session *session.View }
 
-	mu      sync.Mutex // guards what follows
-	last    int64      // the seq of strand.last_result that results goes up to
-	results []Result   // ascending
-}
+func (s sessionSource) Generation() (int64, error) { return firstGeneration, nil }
 
-func (s *sessionSource) Generation() (int64, error) { return firstGeneration, nil }
-
-func (s *sessionSource) Head() (int64, error) {
-	newest, err := s.session.Store().ScanEntries(storage.EntryQuery{Order: storage.NewestFirst, Limit: new(1)})
+func (s sessionSource) Head() (int64, error) {
+	newest, err := s.session.Rows().ScanEntries(storage.EntryQuery{Order: storage.NewestFirst, Limit: new(1)})
 	if err != nil {
 		return 0, err
 	}
-	results, err := s.refresh()
-	if err != nil {
+	head, err := s.newestResult()
+	if err == nil && len(newest) > 0 {
+		head = max(head, newest[0].Seq)
+	}
+	return head, err
+}
+
+// newestResult is the seq of the newest result, 0 when there is none. The strand's
+// own cell tells which one that is; both are written by one transaction.
+func (s sessionSource) newestResult() (int64, error) {
+	last, ok, err := s.session.LastResult(session.MainStrand)
+	if err != nil || !ok {
 		return 0, err
 	}
-	var head int64
-	if len(newest) > 0 {
-		head = newest[0].Seq
-	}
-	if len(results) > 0 {
-		head = max(head, results[len(results)-1].Seq)
-	}
-	return head, nil
+	cell, _, err := s.session.OperationResult(last.Value.OperationID)
+	return cell.Seq, err
 }
 
-func (s *sessionSource) Entries(from, to int64, limit int) ([]entry.Entry, error) {
-	return s.session.Store().ScanEntries(storage.EntryQuery{FromSeq: &from, ToSeq: &to, Order: storage.OldestFirst, Limit: &limit})
+func (s sessionSource) Entries(from, to int64, limit int) ([]entry.Entry, error) {
+	return s.session.Rows().ScanEntries(storage.EntryQuery{FromSeq: &from, ToSeq: &to, Order: storage.OldestFirst, Limit: &limit})
 }
 
-func (s *sessionSource) Results(from, to int64) ([]Result, error) {
-	all, err := s.refresh()
-	if err != nil {
+// Results lists all results, but only when there is one that is new enough: that
+// is once for each run's end and each new reader.
+func (s sessionSource) Results(from, to int64) ([]Result, error) {
+	newest, err := s.newestResult()
+	if err != nil || newest < from {
 		return nil, err
 	}
-	var out []Result
-	for _, r := range all {
-		if r.Seq >= from && r.Seq <= to {
-			out = append(out, r)
-		}
-	}
-	return out, nil
-}
-
-// refresh reads the results again when a strand has a newer one. The strand's own
-// cell tells that cheaply; both are written by one transaction.
-func (s *sessionSource) refresh() ([]Result, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	last, ok, err := s.session.LastResult(session.MainStrand)
-	if err != nil || !ok || last.Seq == s.last {
-		return s.results, err
-	}
-	cells, err := s.session.Store().Registers(register.FactCustom, resultPrefix)
+	cells, err := s.session.Rows().Registers(register.FactCustom, resultPrefix)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(cells, func(a, b storage.KeyedCell) int { return cmp.Compare(a.Seq, b.Seq) })
-	known := map[int64]bool{}
-	for _, r := range s.results {
-		known[r.Seq] = true
-	}
+	var out []Result
 	var before int64
 	for _, c := range cells {
-		if !known[c.Seq] {
-			r, ok, err := s.decode(c, before)
+		if c.Seq >= from && c.Seq <= to {
+			r, ok, err := s.result(c, before)
 			if err != nil {
 				return nil, err
 			}
 			if ok {
-				s.results = append(s.results, r)
+				out = append(out, r)
 			}
 		}
 		before = c.Seq
 	}
-	s.last = last.Seq
-	return s.results, nil
+	return out, nil
 }
 
-// decode reads one result. What a run consumed is the ledger between the result
-// before it and its own.
-func (s *sessionSource) decode(c storage.KeyedCell, before int64) (Result, bool, error) {
+// result reads one result; ok is false when it is not of a run. What a run
+// consumed is the ledger between the result before it and its own.
+func (s sessionSource) result(c storage.KeyedCell, before int64) (r Result, ok bool, err error) {
 	last, err := machine.DecodeLastResult(c.Value)
+	if err != nil || last.Kind != "run" {
+		return Result{}, false, err
+	}
+	rows, err := s.session.Rows().ScanUsage(storage.UsageQuery{FromSeq: new(before + 1), ToSeq: new(c.Seq)})
 	if err != nil {
 		return Result{}, false, err
 	}
-	if last.Kind != "run" {
-		return Result{}, false, nil
-	}
-	rows, err := s.session.Store().ScanUsage(storage.UsageQuery{FromSeq: new(before + 1), ToSeq: new(c.Seq)})
-	if err != nil {
-		return Result{}, false, err
-	}
-	r := Result{Seq: c.Seq, Strand: session.MainStrand, Op: last.OperationID, Outcome: Outcome{Word: string(last.Outcome)}, Usage: usage.Zero()}
+	r = Result{Seq: c.Seq, Strand: session.MainStrand, Op: last.OperationID, Outcome: Outcome{Word: string(last.Outcome)}, Usage: usage.Zero()}
 	for _, row := range rows {
 		r.Usage = r.Usage.Add(row.Usage)
 	}
