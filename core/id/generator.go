@@ -61,10 +61,14 @@ func (g Generator) mint() (uuid, Generator) {
 func (g Generator) tail(ms int64) (uuid, Generator) {
 	a, g := g.next()
 	b, g := g.next()
-	var u uuid
+	return layout(ms, a, b), g
+}
+
+// layout puts together 48 bits of time, 12 of a and 62 of b.
+func layout(ms int64, a, b uint64) (u uuid) {
 	binary.BigEndian.PutUint64(u[:8], uint64(ms)<<16|0x7000|a&0x0fff)
 	binary.BigEndian.PutUint64(u[8:], b&(1<<62-1)|1<<63)
-	return u, g
+	return u
 }
 
 // next is one step of SplitMix64.
