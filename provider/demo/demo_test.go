@@ -121,7 +121,8 @@ func TestPromptsLeadToTheToolsTheyAskFor(t *testing.T) {
 		{"What does `main.go` do?", []string{`read{"path":"main.go"}`}, "package main"},
 		{"open the file \"odd name\"", []string{`read{"path":"odd name"}`}, "no such file: odd name"},
 		{"cat 'LICENSE'", []string{`read{"path":"LICENSE"}`}, "no such file"},
-		{"explain cmd/tool/main.go.", []string{`read{"path":"cmd/tool/main.go"}`}, "could not read"},
+		{"explain cmd/tool/main.go.", []string{`read{"path":"cmd/tool/main.go"}`, `ls{"path":"."}`}, "read cmd/tool/main.go (did not work: no such file"},
+		{"is this e.g. a Node.js project?", overview, "Spindle"},
 		{"find startServer", []string{`grep{"pattern":"startServer"}`}, "main.go:3"},
 		{"where is the config loaded in this project?", []string{`grep{"pattern":"config"}`}, "main.go:3"},
 		{"Where is max_lines defined?", []string{`grep{"pattern":"max_lines"}`}, "max_lines"},
@@ -165,6 +166,20 @@ func TestFilesAreShownWithoutTheMarksOfTheTool(t *testing.T) {
 	_, final := converse(t, asking("read README.md"), world)
 	if !strings.Contains(final, "    # Spindle\n    Spins thread.\n") || strings.Contains(final, "next offset") {
 		t.Errorf("got:\n%s", final)
+	}
+}
+
+func TestAHugePromptCostsLittle(t *testing.T) {
+	tail := strings.Repeat("filler text ", 1<<20)
+	for prompt, want := range map[string]string{
+		"what is here?\n" + tail:  `ls{"path":"."}`,
+		"run: true\n" + tail:      `bash{"command":"true"}`,
+		"write big.txt:\n" + tail: `write{"path":"big.txt","content":"` + tail + `"}`,
+	} {
+		r := demo.Respond(asking(prompt))
+		if got := r.Calls[0].Name + r.Calls[0].Arguments.String(); got != want {
+			t.Errorf("%.20q: got %.60s", prompt, got)
+		}
 	}
 }
 

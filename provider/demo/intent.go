@@ -14,10 +14,13 @@ type intent interface{ intent() }
 
 type (
 	overview struct{}
-	reading  struct{ path string }
-	search   struct{ pattern string }
-	command  struct{ line string }
-	writing  struct{ path, text string }
+	reading  struct {
+		path  string
+		guess bool // the prompt names what looks like a file, and does not ask to read it
+	}
+	search  struct{ pattern string }
+	command struct{ line string }
+	writing struct{ path, text string }
 )
 
 func (overview) intent() {}
@@ -28,7 +31,7 @@ func (writing) intent()  {}
 
 var (
 	runForm   = regexp.MustCompile(`(?i)^\s*run:\s*(.+)`)
-	writeForm = regexp.MustCompile(`(?is)^\s*write\s+(\S+):[ \t]*\n?(.*)$`)
+	writeForm = regexp.MustCompile(`(?i)^\s*write\s+(\S+):[ \t]*\n?`)
 	findForm  = regexp.MustCompile(`(?i)\b(?:find|search|grep|locate|where(?:'s| is| are)?|who (?:uses|calls)|which files?)\b(.*)`)
 	readForm  = regexp.MustCompile(`(?i)\b(?:read|open|cat)\s+(?:the\s+)?(?:file\s+)?("[^"\n]+"|'[^'\n]+'|\S+)`)
 	quotedOne = regexp.MustCompile("`([^`\n]+)`|\"([^\"\n]+)\"|'([^'\n]+)'")
@@ -37,13 +40,15 @@ var (
 
 // understand reads the intent of a prompt. Only the two plain forms lead to a command or a written file.
 func understand(prompt string) intent {
-	if m := writeForm.FindStringSubmatch(prompt); m != nil {
-		return writing{path: unquote(m[1]), text: m[2]}
+	whole := prompt
+	prompt = prompt[:min(len(prompt), maxPrompt)]
+	if m := writeForm.FindStringSubmatchIndex(prompt); m != nil {
+		return writing{path: unquote(prompt[m[2]:m[3]]), text: whole[m[1]:]}
 	}
-	if m := runForm.FindStringSubmatch(prompt); m != nil {
+	// A command that does not end within what is read is not run at all, rather than cut.
+	if m := runForm.FindStringSubmatch(prompt); m != nil && len(m[0]) < maxPrompt {
 		return command{line: unquote(strings.TrimSpace(m[1]))}
 	}
-	prompt = prompt[:min(len(prompt), maxPrompt)]
 	if m := findForm.FindStringSubmatch(prompt); m != nil {
 		if what := subject(m[1]); what != "" {
 			return search{pattern: what}
@@ -55,8 +60,8 @@ func understand(prompt string) intent {
 		}
 	}
 	for word := range strings.FieldsSeq(prompt) {
-		if name := bare(word); fileName.MatchString(name) && !strings.HasPrefix(name, ".") {
-			return reading{path: name}
+		if name := bare(word); fileName.MatchString(name) && !abbreviation[strings.ToLower(name)] {
+			return reading{path: name, guess: true}
 		}
 	}
 	return overview{}
@@ -75,6 +80,9 @@ func unquote(s string) string {
 	}
 	return s
 }
+
+// abbreviation is what looks like a file name and is none.
+var abbreviation = map[string]bool{"e.g": true, "i.e": true, "a.k.a": true, "u.s": true, "p.s": true, "node.js": true, "next.js": true, "vue.js": true}
 
 // plain are words that name nothing to search for.
 var plain = map[string]bool{

@@ -112,7 +112,8 @@ func (t turn) call(name string, a args) message.ToolCall {
 		fields = append(fields, jsonv.F(field, jsonv.Str(a[i+1])))
 	}
 	c := message.ToolCall{Name: name, Arguments: jsonv.Obj(fields...)}
-	sum := sha256.Sum256([]byte(strings.Join([]string{t.seed, t.prompt, name, c.Arguments.String()}, "\x00")))
+	prompt := t.prompt[:min(len(t.prompt), maxPrompt)]
+	sum := sha256.Sum256([]byte(strings.Join([]string{t.seed, prompt, name, c.Arguments.String()}, "\x00")))
 	c.ID = "demo_" + hex.EncodeToString(sum[:8])
 	return c
 }
@@ -198,6 +199,9 @@ func (t turn) reading(i reading) Response {
 		return Response{Text: "Reading " + i.path + ".", Calls: []message.ToolCall{t.call("read", args{"path", i.path})}}
 	}
 	text, refused := e.text()
+	if refused && i.guess {
+		return t.overview()
+	}
 	if refused {
 		return t.answer("I could not read it. The tool says:\n" + quote(text, 6))
 	}

@@ -49,7 +49,7 @@ func (f *fold) event(e sse.Event) {
 	if f.over() || len(e.Data) == 0 {
 		return
 	}
-	if strings.TrimSpace(string(e.Data[:min(len(e.Data), 16)])) == doneMark {
+	if len(e.Data) <= 2*len(doneMark) && strings.TrimSpace(string(e.Data)) == doneMark {
 		f.done = true
 		return
 	}

@@ -11,7 +11,7 @@
 //
 // # Relationships
 //
-// Imports provider, core/jsonv, core/message, core/usage. Imported by tests, benchmarks and node.
+// Imports provider, core/jsonv, core/message, core/usage. Imported by tests and benchmarks.
 //
 // # Traffic
 //
