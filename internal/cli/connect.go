@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/node"
+	"github.com/loom-run/loom/server"
+	"github.com/loom-run/loom/server/memlisten"
+	"github.com/loom-run/loom/wire"
+	"github.com/loom-run/loom/wire/wireclient"
+)
+
+// link is a server in this process and a client of it.
+type link struct {
+	*wireclient.Client
+	node  *node.Node
+	http  *server.Server
+	trans *http.Transport
+	ended chan error
+}
+
+// connect serves the state root in this process, over a listener in memory.
+func (a *app) connect() (*link, error) {
+	home, err := node.FindHome(a.env)
+	if err != nil {
+		return nil, err
+	}
+	n := node.New(node.Config{
+		Home: home, Models: node.Catalogue(a.env, now, userAgent()), Environ: a.sys.Environ, Now: now, Retry: node.DefaultRetry(),
+	})
+	listener := memlisten.New()
+	l := &link{
+		node:  n,
+		http:  server.New(n.Host()),
+		trans: &http.Transport{DialContext: listener.DialContext, DisableCompression: true},
+		ended: make(chan error, 1),
+	}
+	go func() { l.ended <- l.http.Serve(listener) }()
+	l.Client = wireclient.New(l.trans, "http://loom")
+	return l, nil
+}
+
+// closeGrace bounds the wait for requests that are being answered.
+const closeGrace = 2 * time.Second
+
+// close ends the server, then the sessions.
+func (l *link) close() error {
+	l.trans.CloseIdleConnections()
+	return errors.Join(l.http.Close(closeGrace), <-l.ended, l.node.Close())
+}
+
+// find reads a session id, or the start of one that is unique.
+func (l *link) find(ctx context.Context, text string) (id.SessionID, error) {
+	if s, err := id.ParseSessionID(text); err == nil {
+		return s, nil
+	}
+	list, err := l.Sessions(ctx)
+	if err != nil {
+		return id.SessionID{}, err
+	}
+	var found []id.SessionID
+	for _, s := range list.Sessions {
+		if text != "" && strings.HasPrefix(s.Session.String(), strings.ToLower(text)) {
+			found = append(found, s.Session)
+		}
+	}
+	switch len(found) {
+	case 1:
+		return found[0], nil
+	case 0:
+		return id.SessionID{}, &wireclient.Refused{Code: wire.UnknownSession, Status: wire.UnknownSession.Status(),
+			Message: fmt.Sprintf("there is no session %q; `loom sessions` lists those there are", text)}
+	}
+	return id.SessionID{}, &wireclient.Refused{Code: wire.BadRequest, Status: wire.BadRequest.Status(),
+		Message: fmt.Sprintf("%d sessions start with %q; write more of the id", len(found), text)}
+}
+
+// newest finds the session that was last used in a directory.
+func (l *link) newest(ctx context.Context, cwd string) (id.SessionID, error) {
+	list, err := l.Sessions(ctx)
+	if err != nil {
+		return id.SessionID{}, err
+	}
+	for _, s := range list.Sessions {
+		if s.Cwd != nil && *s.Cwd == cwd {
+			return s.Session, nil
+		}
+	}
+	return id.SessionID{}, &wireclient.Refused{Code: wire.UnknownSession, Status: wire.UnknownSession.Status(),
+		Message: fmt.Sprintf("there is no session of %s to continue; leave out --continue to start one", cwd)}
+}

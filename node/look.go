@@ -1,0 +1,160 @@
+package node
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/loom-run/loom/core/corrupt"
+	"github.com/loom-run/loom/core/entry"
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/policy"
+	"github.com/loom-run/loom/session"
+	"github.com/loom-run/loom/session/check"
+	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlite"
+)
+
+// Status is what a session is doing, as far as it can be read.
+type Status uint8
+
+// The states of a session.
+const (
+	Idle Status = iota
+	Running
+	Interrupted // an operation is open and this process does not drive it
+	Unreadable
+)
+
+// Summary is one session in a list. What could not be read is absent.
+type Summary struct {
+	ID        id.SessionID
+	Status    Status
+	Operation id.OpID // open on the main strand; may be absent
+	Cwd       string
+	Model     string
+	Title     string // the start of the first prompt
+	CreatedAt int64  // Unix ms
+	UpdatedAt int64  // Unix ms of the newest entry; 0 without one
+	Err       error  // why it is unreadable
+}
+
+// List returns every session, newest first. One that cannot be read is in it.
+func (n *Node) List() ([]Summary, error) {
+	ids, err := n.home.list()
+	if err != nil {
+		return nil, err
+	}
+	all := make([]Summary, 0, len(ids))
+	for _, s := range ids {
+		slot, err := n.Slot(s)
+		if err != nil {
+			continue // removed since it was listed
+		}
+		all = append(all, slot.Summary())
+	}
+	slices.SortFunc(all, func(a, b Summary) int {
+		return cmp.Or(cmp.Compare(max(b.UpdatedAt, b.CreatedAt), max(a.UpdatedAt, a.CreatedAt)), strings.Compare(b.ID.String(), a.ID.String()))
+	})
+	return all, nil
+}
+
+// Summary reads what a list shows.
+func (s *Slot) Summary() Summary {
+	sum := Summary{ID: s.id, CreatedAt: s.id.Time()}
+	if err := s.Read(func(v *session.View) error { return sum.read(v) }); err != nil {
+		return Summary{ID: s.id, Status: Unreadable, CreatedAt: s.id.Time(), Err: err}
+	}
+	if !sum.Operation.IsZero() {
+		sum.Status = Interrupted
+		if s.resident() != nil {
+			sum.Status = Running
+		}
+	}
+	return sum
+}
+
+func (sum *Summary) read(v *session.View) error {
+	var err error
+	if sum.Cwd, _, err = v.Workspace(); err != nil {
+		return err
+	}
+	config, ok, err := v.StrandConfig(session.MainStrand)
+	if err != nil {
+		return err
+	}
+	if ok {
+		sum.Model = config.Value.Model.Provider + "/" + config.Value.Model.ModelID
+	}
+	state, _, err := v.StrandState(session.MainStrand)
+	if err != nil {
+		return err
+	}
+	sum.Operation = state.Value.CurrentOperation
+	first, err := v.Rows().ScanEntries(storage.EntryQuery{Kind: entry.KindMessage, Limit: new(1)})
+	if err != nil {
+		return err
+	}
+	for _, e := range first {
+		if u, ok := e.Body.(entry.Message).Message.(*message.User); ok {
+			sum.Title = title(message.TextOf(u.Content))
+		}
+	}
+	last, err := v.Rows().ScanEntries(storage.EntryQuery{Order: storage.NewestFirst, Limit: new(1)})
+	for _, e := range last {
+		sum.UpdatedAt = e.Timestamp
+	}
+	return err
+}
+
+// maxTitle is in graphemes.
+const maxTitle = 80
+
+func title(text string) string {
+	text = strings.Join(strings.Fields(text[:min(len(text), 4096)]), " ")
+	if cut := corrupt.Clip(text, maxTitle); cut != text {
+		return cut + "…"
+	}
+	return text
+}
+
+func (s *Slot) current(strand string) (op id.OpID, seeded bool, err error) {
+	err = s.Read(func(v *session.View) error {
+		st, ok, err := v.StrandState(strand)
+		op, seeded = st.Value.CurrentOperation, ok
+		return err
+	})
+	return op, seeded, err
+}
+
+// Running describes how an open session runs.
+type RunningWith struct {
+	Mode  policy.Mode
+	Cwd   string
+	Tools int
+}
+
+// With returns how the session runs; ok is false when it is not open.
+func (s *Slot) With() (w RunningWith, ok bool) {
+	r := s.resident()
+	if r == nil {
+		return RunningWith{}, false
+	}
+	return RunningWith{r.mode, r.cwd, len(r.tools.Definitions())}, true
+}
+
+// Check walks the whole session and names every broken invariant. It reads the
+// file, also while somebody writes it.
+func (s *Slot) Check() (findings []storage.Finding, rows int64, err error) {
+	r, err := sqlite.OpenReader(s.node.home.file(s.id))
+	if err != nil {
+		return nil, 0, err
+	}
+	findings, err = check.Session(r)
+	if stats, serr := r.Stats(); serr == nil {
+		rows = stats.Messages
+	}
+	return findings, rows, errors.Join(err, r.Close())
+}

@@ -1,0 +1,206 @@
+// Package node is the composition root: it builds sessions that run from a
+// configuration.
+//
+// # Purpose
+//
+// The command line, the server and programs that embed Loom need the same thing:
+// find the state root, open a session under its lease, give it a model, tools and
+// a broker, and hand its facts to whoever watches. It is done here, once.
+//
+// # Key types
+//
+// [Node] holds the sessions of one state root in one process; [Slot] is the place
+// of one of them; [Home] is the root on disk; [Config] the ports; [Models] chooses
+// and finds models.
+//
+// # Relationships
+//
+// Imports the whole engine side below the server, and nothing of the wire.
+//
+// # Traffic
+//
+// Makes the folders of the state root, and reserves ids of new sessions. All other
+// commits are the engine's.
+//
+// # Invariants
+//
+// A session is opened, and its lease taken, only to run something; reading never
+// takes it. Before an interrupted run goes on, no command of the process that was
+// interrupted is alive. A session that is closed here leaves no process and no
+// lease behind.
+package node
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/loom-run/loom/core/clock"
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/tx"
+	"github.com/loom-run/loom/engine"
+	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/policy"
+	"github.com/loom-run/loom/storage/sqlite"
+)
+
+// Models chooses a model by what a person wrote, and finds it again by what a
+// strand stores.
+type Models interface {
+	engine.Models
+	// Choose reads NAME, openai/ID or demo; "" is the default. The error says what
+	// there is.
+	Choose(spec string) (machine.ModelRef, error)
+}
+
+// Config is what a node works with.
+type Config struct {
+	Home        Home
+	Models      Models
+	Environ     []string     // of the process, as name=value; commands see the harmless part
+	Now         func() int64 // Unix ms
+	Synchronous sqlite.Synchronous
+	Retry       machine.RetryPolicy
+
+	// AfterCommit, when given, runs after a commit is durable and before anybody
+	// hears of it: the place where a crash test dies.
+	AfterCommit func(tx.Result)
+}
+
+// DefaultRetry is the ladder of a run: attempts until the provider answers or the
+// run is aborted would never end a script, so they are bounded.
+func DefaultRetry() machine.RetryPolicy {
+	return machine.RetryPolicy{MaxAttempts: new(int64(8)), BaseDelayMs: 1000, MaxDelayMs: 60_000}
+}
+
+// ErrUnknownSession is a session that has no file.
+type ErrUnknownSession struct{ ID id.SessionID }
+
+func (e *ErrUnknownSession) Error() string {
+	return fmt.Sprintf("there is no session %s; `loom sessions` lists those there are", e.ID)
+}
+
+// Node holds the sessions of one state root.
+type Node struct {
+	cfg  Config
+	home Home
+
+	mu     sync.Mutex // guards what follows
+	slots  map[id.SessionID]*Slot
+	closed bool
+}
+
+// New makes a node. It touches nothing on disk.
+func New(cfg Config) *Node {
+	return &Node{cfg: cfg, home: cfg.Home, slots: make(map[id.SessionID]*Slot)}
+}
+
+// ErrClosed is returned by a node that was closed.
+var ErrClosed = errors.New("loom is shutting down; nothing was started")
+
+// Slot returns the place of a session that exists.
+func (n *Node) Slot(s id.SessionID) (*Slot, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if slot, ok := n.slots[s]; ok {
+		return slot, nil
+	}
+	ok, err := n.home.has(s)
+	if err != nil {
+		return nil, fmt.Errorf("the session %s cannot be looked up: %w", s, err)
+	}
+	if !ok {
+		return nil, &ErrUnknownSession{s}
+	}
+	return n.slot(s)
+}
+
+// slot makes a place. The caller holds mu.
+func (n *Node) slot(s id.SessionID) (*Slot, error) {
+	if n.closed {
+		return nil, ErrClosed
+	}
+	slot := &Slot{node: n, id: s, watchers: make(map[int]func(engine.Fact))}
+	n.slots[s] = slot
+	return slot, nil
+}
+
+// Create makes a session that works in dir and opens it.
+func (n *Node) Create(dir string, mode policy.Mode, model *string) (*Slot, error) {
+	dir, err := absolute(dir)
+	if err != nil {
+		return nil, err
+	}
+	spec := ""
+	if model != nil {
+		spec = *model
+	}
+	if _, err := n.cfg.Models.Choose(spec); err != nil {
+		return nil, err // before anything is made
+	}
+	if err := n.home.create(); err != nil {
+		return nil, err
+	}
+	s, _ := id.NewGenerator(clock.Real(n.cfg.Now), entropy()).Session()
+	n.mu.Lock()
+	slot, err := n.slot(s)
+	n.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := slot.open(Opening{Mode: &mode, Model: model, cwd: dir}); err != nil {
+		return nil, err
+	}
+	return slot, nil
+}
+
+// Prompt gives a strand input, opening the session if it must.
+func (s *Slot) Prompt(o Opening, strand string, p engine.Prompt) (engine.Receipt, error) {
+	r, err := s.open(o)
+	if err != nil {
+		return engine.Receipt{}, err
+	}
+	return r.engine.Prompt(strand, p)
+}
+
+// Resume opens the session, which resumes what was interrupted, and returns the
+// operation that runs. ok is false when there was nothing to finish.
+func (s *Slot) Resume(o Opening, strand string) (op id.OpID, ok bool, err error) {
+	// Whether something is open is read before: it may be over right after.
+	before, _, err := s.current(strand)
+	if err != nil {
+		return id.OpID{}, false, err
+	}
+	if before.IsZero() {
+		return id.OpID{}, false, nil
+	}
+	if _, err := s.open(o); err != nil {
+		return id.OpID{}, false, err
+	}
+	return before, true, nil
+}
+
+// Abort ends what a strand runs. ok is false when nothing runs in this process.
+func (s *Slot) Abort(strand string) (op id.OpID, ok bool, err error) {
+	r := s.resident()
+	if r == nil {
+		return id.OpID{}, false, nil
+	}
+	return r.engine.Abort(strand)
+}
+
+// Close closes every session. Runs that are open go on at the next opening.
+func (n *Node) Close() error {
+	n.mu.Lock()
+	n.closed = true
+	slots := make([]*Slot, 0, len(n.slots))
+	for _, s := range n.slots {
+		slots = append(slots, s)
+	}
+	n.mu.Unlock()
+	var errs []error
+	for _, s := range slots {
+		errs = append(errs, s.close())
+	}
+	return errors.Join(errs...)
+}

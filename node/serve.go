@@ -1,0 +1,245 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/loom-run/loom/core/entry"
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/engine"
+	"github.com/loom-run/loom/policy"
+	"github.com/loom-run/loom/provider"
+	"github.com/loom-run/loom/server"
+	"github.com/loom-run/loom/session"
+	"github.com/loom-run/loom/storage"
+)
+
+// Host returns the node as the server wants it.
+func (n *Node) Host() server.Host { return host{n} }
+
+type host struct{ n *Node }
+
+// Create implements server.Host.
+func (h host) Create(_ context.Context, q server.NewSession, observe func(engine.Fact)) (server.Resident, error) {
+	mode, err := modeOf(&q.Mode)
+	if err != nil {
+		return nil, err
+	}
+	slot, err := h.n.Create(q.Cwd, *mode, q.Model)
+	if err != nil {
+		return nil, refuse(err)
+	}
+	return &served{slot: slot, maxTurns: q.MaxTurns, stop: slot.Watch(observe)}, nil
+}
+
+// Open implements server.Host. The session's lease is taken by the first prompt or
+// resume: only that says in which permission mode it is to run.
+func (h host) Open(_ context.Context, s id.SessionID, observe func(engine.Fact)) (server.Resident, error) {
+	slot, err := h.n.Slot(s)
+	if err != nil {
+		return nil, refuse(err)
+	}
+	return &served{slot: slot, stop: slot.Watch(observe)}, nil
+}
+
+// Read implements server.Host.
+func (h host) Read(_ context.Context, s id.SessionID) (server.Reader, error) {
+	slot, err := h.n.Slot(s)
+	if err != nil {
+		return nil, refuse(err)
+	}
+	return &served{slot: slot, stop: func() {}}, nil
+}
+
+// List implements server.Host.
+func (h host) List(context.Context) ([]server.Info, error) {
+	all, err := h.n.List()
+	if err != nil {
+		return nil, err
+	}
+	infos := make([]server.Info, len(all))
+	for i, s := range all {
+		infos[i] = info(s)
+	}
+	return infos, nil
+}
+
+// served is one attachment of the server to a slot.
+type served struct {
+	slot     *Slot
+	maxTurns *int64
+	stop     func()
+}
+
+func (s *served) ID() id.SessionID { return s.slot.id }
+
+func (s *served) Source() server.Source { return &slotSource{s.slot} }
+
+func (s *served) Info() (server.Info, error) { return info(s.slot.Summary()), nil }
+
+// Close ends the attachment; the node closes sessions.
+func (s *served) Close() error {
+	s.stop()
+	return nil
+}
+
+func (s *served) Check(context.Context) (server.Report, error) {
+	findings, rows, err := s.slot.Check()
+	if err != nil {
+		return server.Report{}, err
+	}
+	report := server.Report{Rows: rows}
+	for _, f := range findings {
+		report.Findings = append(report.Findings, server.Finding{Code: string(f.Invariant), Subject: f.Subject, Message: f.Detail})
+	}
+	return report, nil
+}
+
+func (s *served) Prompt(_ context.Context, q server.Prompt) (engine.Receipt, error) {
+	mode, err := modeOf(q.Mode)
+	if err != nil {
+		return engine.Receipt{}, err
+	}
+	turns := q.MaxTurns
+	if turns == nil {
+		turns = s.maxTurns
+	}
+	r, err := s.slot.Prompt(Opening{Mode: mode, Model: q.Model}, q.Strand, engine.Prompt{
+		Content: []message.UserBlock{message.Text{Text: q.Text}}, MaxTurns: turns,
+	})
+	return r, refuse(err)
+}
+
+func (s *served) Resume(_ context.Context, q server.Resume) (id.OpID, bool, error) {
+	if q.MaxTurns != nil {
+		return id.OpID{}, false, server.Refuse(server.BadRequest, "the limit of turns belongs to the run that is resumed and cannot be changed; nothing was changed")
+	}
+	mode, err := modeOf(q.Mode)
+	if err != nil {
+		return id.OpID{}, false, err
+	}
+	op, ok, err := s.slot.Resume(Opening{Mode: mode}, q.Strand)
+	return op, ok, refuse(err)
+}
+
+func (s *served) Abort(strand string) (id.OpID, bool, error) { return s.slot.Abort(strand) }
+
+func (s *served) Current(strand string) (id.OpID, bool, error) {
+	if s.slot.resident() == nil {
+		return id.OpID{}, false, nil // nothing of it runs here
+	}
+	op, _, err := s.slot.current(strand)
+	return op, !op.IsZero(), err
+}
+
+func (s *served) Level(strand string) (server.Level, error) {
+	with, _ := s.slot.With()
+	l := server.Level{Mode: with.Mode.String(), Cwd: with.Cwd, Tools: with.Tools}
+	err := s.slot.Read(func(v *session.View) error {
+		c, _, err := v.StrandConfig(strand)
+		l.Provider, l.ModelID = c.Value.Model.Provider, c.Value.Model.ModelID
+		return err
+	})
+	return l, err
+}
+
+// slotSource reads through the slot, so that a subscription goes on when the
+// session is opened or closed under it.
+type slotSource struct{ slot *Slot }
+
+// through runs one read of the session's source.
+func through[T any](s *slotSource, read func(server.Source) (T, error)) (out T, err error) {
+	err = s.slot.Read(func(v *session.View) error {
+		out, err = read(server.FromSession(v))
+		return err
+	})
+	return out, err
+}
+
+func (s *slotSource) Generation() (int64, error) { return through(s, server.Source.Generation) }
+
+func (s *slotSource) Head() (int64, error) { return through(s, server.Source.Head) }
+
+func (s *slotSource) Entries(from, to int64, limit int) ([]entry.Entry, error) {
+	return through(s, func(src server.Source) ([]entry.Entry, error) { return src.Entries(from, to, limit) })
+}
+
+func (s *slotSource) Results(from, to int64) ([]server.Result, error) {
+	return through(s, func(src server.Source) ([]server.Result, error) { return src.Results(from, to) })
+}
+
+// modeOf reads a mode word that this build offers.
+func modeOf(word *string) (*policy.Mode, error) {
+	if word == nil {
+		return nil, nil
+	}
+	m, ok := policy.ParseMode(*word)
+	if !ok {
+		return nil, server.Refuse(server.BadRequest, fmt.Sprintf("the permission mode %q is not offered by this version; nothing was changed", *word))
+	}
+	return &m, nil
+}
+
+// refuse gives the errors of this package their codes; others the server knows.
+func refuse(err error) error {
+	if err == nil {
+		return nil
+	}
+	code := server.Code("")
+	if _, ok := errors.AsType[*ErrUnknownSession](err); ok {
+		code = server.UnknownSession
+	}
+	if _, ok := errors.AsType[*ErrWorkspace](err); ok {
+		code = server.BadCwd
+	}
+	if _, ok := errors.AsType[*ErrMode](err); ok {
+		code = server.Conflict
+	}
+	if p, ok := errors.AsType[*provider.Error](err); ok {
+		code = server.UnknownModel
+		if p.Class == provider.MissingKey {
+			code = server.MissingKey
+		}
+	}
+	if code == "" {
+		return err
+	}
+	return &server.Refusal{Code: code, Message: err.Error(), Err: err}
+}
+
+// info says what a list shows; what is not known is absent.
+func info(s Summary) server.Info {
+	text := func(v string) *string {
+		if v == "" {
+			return nil
+		}
+		return &v
+	}
+	number := func(v int64) *int64 {
+		if v == 0 {
+			return nil
+		}
+		return &v
+	}
+	i := server.Info{
+		Session: s.ID, Cwd: text(s.Cwd), Model: text(s.Model), Title: text(s.Title),
+		CreatedAt: number(s.CreatedAt), UpdatedAt: number(s.UpdatedAt),
+	}
+	switch s.Status {
+	case Idle:
+		i.Status = server.Idle
+	case Running:
+		i.Status = server.Idle // the server knows what runs and says so itself
+	case Interrupted:
+		i.Status = server.Interrupted
+	case Unreadable:
+		i.Status = server.Unreadable
+		if _, held := errors.AsType[*storage.LeaseHeld](s.Err); held {
+			i.Status = server.HeldByOther
+		}
+		i.Note = text(s.Err.Error())
+	}
+	return i
+}

@@ -1,0 +1,346 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/loom-run/loom/blob"
+	"github.com/loom-run/loom/broker"
+	"github.com/loom-run/loom/broker/jail"
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/engine"
+	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/policy"
+	"github.com/loom-run/loom/prompt"
+	"github.com/loom-run/loom/session"
+	"github.com/loom-run/loom/storage/sqlite"
+	"github.com/loom-run/loom/tools"
+)
+
+// Slot is the place of one session in a node. It exists as soon as somebody asks
+// about the session; the session itself is opened, and its lease taken, only when
+// something is to run.
+type Slot struct {
+	node *Node
+	id   id.SessionID
+
+	opening sync.RWMutex // held for writing while the session is opened or closed
+
+	mu       sync.Mutex // guards what follows
+	res      *resident
+	watchers map[int]func(engine.Fact)
+	next     int
+}
+
+// resident is an open session with everything that it runs with.
+type resident struct {
+	session *session.Session
+	store   *sqlite.Store
+	engine  *engine.Engine
+	broker  *broker.Broker
+	tools   *tools.Registry
+	mode    policy.Mode
+	cwd     string
+}
+
+// ErrMode is a request for another permission mode than the session was opened with.
+type ErrMode struct{ Open, Asked policy.Mode }
+
+func (e *ErrMode) Error() string {
+	return fmt.Sprintf("the session is open in the permission mode %s and was asked for %s; nothing was changed, close it first", e.Open, e.Asked)
+}
+
+// ID names the session.
+func (s *Slot) ID() id.SessionID { return s.id }
+
+// Watch calls f with each fact of the session from now on, in order. f must not
+// block.
+func (s *Slot) Watch(f func(engine.Fact)) (stop func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.next
+	s.next++
+	s.watchers[n] = f
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.watchers, n)
+	}
+}
+
+func (s *Slot) tell(f engine.Fact) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, w := range s.watchers {
+		w(f)
+	}
+}
+
+func (s *Slot) resident() *resident {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.res
+}
+
+// Read calls f with the session's rows: those of the open session, or those of
+// its file, also while another process holds it.
+func (s *Slot) Read(f func(*session.View) error) error {
+	s.opening.RLock() // nobody closes the session while f reads
+	defer s.opening.RUnlock()
+	if r := s.resident(); r != nil {
+		return f(&r.session.View)
+	}
+	rows, err := sqlite.OpenReader(s.node.home.file(s.id))
+	if err != nil {
+		return err
+	}
+	err = f(session.NewView(rows))
+	return errors.Join(err, rows.Close())
+}
+
+// open returns the open session, opening it if nobody has. Opening resumes what
+// was interrupted.
+func (s *Slot) open(o Opening) (*resident, error) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if r := s.resident(); r != nil {
+		if o.Mode != nil && *o.Mode != r.mode {
+			return nil, &ErrMode{r.mode, *o.Mode}
+		}
+		return r, s.configure(r, o)
+	}
+	r, err := s.load(o)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	s.res = r
+	s.mu.Unlock()
+	return r, nil
+}
+
+// Opening says how a session is opened if it is not open yet.
+type Opening struct {
+	Mode  *policy.Mode // nil: as it is open, else default
+	Model *string      // nil: as configured
+	cwd   string       // of a new session
+}
+
+func (s *Slot) load(o Opening) (_ *resident, err error) {
+	r := &resident{mode: policy.Default}
+	if o.Mode != nil {
+		r.mode = *o.Mode
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.close())
+		}
+	}()
+	r.store, err = sqlite.Open(sqlite.Config{
+		Path: s.node.home.file(s.id), Owner: owner(), Clock: s.node.cfg.Now, Create: o.cwd != "",
+		Synchronous: s.node.cfg.Synchronous, AfterCommit: s.node.cfg.AfterCommit,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r.session = session.New(r.store)
+	if o.cwd != "" {
+		if err := r.session.Reserve(s.id); err != nil {
+			return nil, err
+		}
+		if _, err := r.session.EnsureWorkspace(o.cwd); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.place(); err != nil {
+		return nil, err
+	}
+	if err := s.awaitTools(); err != nil {
+		return nil, err
+	}
+	return r, s.run(r, o)
+}
+
+// place finds the directory that the session works in.
+func (r *resident) place() error {
+	cwd, ok, err := r.session.Workspace()
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return errors.New("the session does not say which directory it works in: it was never completed and holds nothing")
+	}
+	if st, err := os.Stat(cwd); err != nil || !st.IsDir() {
+		return &ErrWorkspace{cwd, err}
+	}
+	r.cwd = cwd
+	return nil
+}
+
+// ErrWorkspace is a directory that cannot be worked in.
+type ErrWorkspace struct {
+	Dir string
+	Err error // nil: it is there and is no directory
+}
+
+func (e *ErrWorkspace) Error() string {
+	if errors.Is(e.Err, os.ErrNotExist) {
+		return fmt.Sprintf("the directory %s does not exist; the session is unchanged", e.Dir)
+	}
+	if e.Err != nil {
+		return fmt.Sprintf("the directory %s cannot be used: %v; the session is unchanged", e.Dir, e.Err)
+	}
+	return fmt.Sprintf("%s is not a directory; the session is unchanged", e.Dir)
+}
+
+func (e *ErrWorkspace) Unwrap() error { return e.Err }
+
+// toolsGrace bounds the wait for the commands of a killed process; they are sent
+// SIGKILL at once, so this is the time of a loaded machine.
+const toolsGrace = 20 * time.Second
+
+// awaitTools makes sure that no command of an earlier process runs beside this one.
+func (s *Slot) awaitTools() error {
+	ctx, cancel := context.WithTimeout(context.Background(), toolsGrace)
+	defer cancel()
+	if err := jail.AwaitFence(ctx, s.node.home.fence(s.id)); err != nil {
+		return fmt.Errorf("commands of an interrupted run are still alive (%w); the session is unchanged, end them and try again", err)
+	}
+	return nil
+}
+
+// run builds what the session runs with and starts it.
+func (s *Slot) run(r *resident, o Opening) (err error) {
+	r.broker, err = broker.New(broker.Config{
+		Mode: r.mode, Workspace: r.cwd, Environ: s.node.cfg.Environ, Fence: jail.NewFence(s.node.home.fence(s.id)),
+	})
+	if err != nil {
+		return err
+	}
+	r.tools, err = tools.New(tools.Deps{
+		Workspace: r.cwd, Closed: []string{s.node.home.dir}, Broker: r.broker, Blobs: blob.Open(s.node.home.blobs(s.id)),
+	})
+	if err != nil {
+		return &ErrWorkspace{r.cwd, err}
+	}
+	box := &toolbox{r.broker, r.tools}
+	r.engine, err = engine.Open(engine.Config{
+		Session: r.session, Models: s.node.cfg.Models, Tools: box,
+		System: prompt.System(prompt.Environment{Workspace: r.cwd, Platform: runtime.GOOS + "/" + runtime.GOARCH, Mode: r.mode.String()}),
+		Clock:  s.node.cfg.Now, Entropy: entropy, After: time.After, Observe: s.tell,
+		Settings: machine.Settings{SteeringMode: machine.DrainAll, FollowUpMode: machine.DrainAll, ToolExecution: machine.Parallel},
+		Retry:    s.node.cfg.Retry,
+	})
+	if err != nil {
+		return err
+	}
+	model, err := s.initialModel(r, o)
+	if err != nil {
+		return err
+	}
+	main := machine.Configuration{Model: model, ThinkingLevel: machine.ThinkingOff, ActiveToolNames: box.names()}
+	if err := r.session.EnsureStrand(session.MainStrand, main); err != nil {
+		return err
+	}
+	if err := s.configure(r, o); err != nil {
+		return err
+	}
+	return r.engine.Start(main)
+}
+
+// initialModel chooses what a strand without a configuration starts with.
+func (s *Slot) initialModel(r *resident, o Opening) (machine.ModelRef, error) {
+	if c, ok, err := r.session.StrandConfig(session.MainStrand); err != nil || ok {
+		return c.Value.Model, err
+	}
+	spec := ""
+	if o.Model != nil {
+		spec = *o.Model
+	}
+	return s.node.cfg.Models.Choose(spec)
+}
+
+// configure applies a model that was asked for by name.
+func (s *Slot) configure(r *resident, o Opening) error {
+	if o.Model == nil {
+		return nil
+	}
+	ref, err := s.node.cfg.Models.Choose(*o.Model)
+	if err != nil {
+		return err
+	}
+	return r.engine.Configure(session.MainStrand, func(c machine.Configuration) machine.Configuration {
+		c.Model = ref
+		return c
+	})
+}
+
+// close ends the session in this process. An open operation goes on at the next
+// opening.
+func (s *Slot) close() error {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	s.mu.Lock()
+	r := s.res
+	s.res = nil
+	s.mu.Unlock()
+	if r == nil {
+		return nil
+	}
+	return r.close()
+}
+
+// close works on a resident that was built in part, too.
+func (r *resident) close() error {
+	var errs []error
+	if r.engine != nil {
+		r.engine.Close()
+	}
+	if r.broker != nil {
+		if left := r.broker.Close(); left > 0 {
+			errs = append(errs, fmt.Errorf("%d commands did not end", left))
+		}
+	}
+	if r.tools != nil {
+		errs = append(errs, r.tools.Close())
+	}
+	if r.store != nil {
+		errs = append(errs, r.store.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// owner names one opening, uniquely.
+func owner() string {
+	var b [12]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+func entropy() uint64 {
+	var b [8]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return binary.LittleEndian.Uint64(b[:])
+}
+
+// absolute checks a directory that a new session is to work in.
+func absolute(dir string) (string, error) {
+	if !filepath.IsAbs(dir) {
+		return "", &ErrWorkspace{dir, errors.New("it is not an absolute path")}
+	}
+	dir = filepath.Clean(dir)
+	st, err := os.Stat(dir)
+	if err == nil && st.IsDir() {
+		return dir, nil
+	}
+	return "", &ErrWorkspace{dir, err}
+}
