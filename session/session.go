@@ -226,7 +226,10 @@ func (s *Session) EnsureWorkspace(dir string) (string, error) {
 	if _, recorded := errors.AsType[*tx.StaleExpectation](err); err != nil && !recorded {
 		return "", flatten(err)
 	}
-	dir, _, err = s.Workspace()
+	dir, ok, err := s.Workspace()
+	if err == nil && !ok {
+		err = &storage.BackendFault{Reason: "the session's directory was written by another opening and is gone again"}
+	}
 	return dir, err
 }
 

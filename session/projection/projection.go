@@ -7,8 +7,8 @@
 //
 // # Key types
 //
-// [Policy] (projectors for custom entries and one transform), [CustomView],
-// [Project].
+// [Policy] (projectors for custom entries and one transform), [CustomView];
+// [Project] and the step of it that answers open calls, [Heal].
 //
 // # Relationships
 //
@@ -68,8 +68,8 @@ func (p Policy) With(customType string, f Projector) Policy {
 }
 
 // WithTransform returns a policy whose transform is applied last, to each
-// request's context. Its result is never stored; it must keep the conversation
-// well formed.
+// request's context. Its result is never stored. It may change the list that it is
+// given, but not the messages, and must keep the conversation well formed.
 func (p Policy) WithTransform(f func([]message.Message) []message.Message) Policy {
 	p.transform = f
 	return p
@@ -135,18 +135,18 @@ func summary(text string, ts int64) message.Message {
 }
 
 // Heal answers every tool call that has no result later in the list, directly
-// after its response. It changes nothing in a settled history.
+// after its response. It returns the list as it is when every call has one, which
+// is so in a settled history; otherwise a new list.
 func Heal(list []message.Message) []message.Message {
-	answered := make(map[string]bool)
+	answered := make(map[string]bool, len(list)/2)
 	missing := make(map[int][]message.ToolCall)
 	for i := len(list) - 1; i >= 0; i-- {
 		switch m := list[i].(type) {
 		case *message.ToolResult:
 			answered[m.ToolCallID] = true
 		case *message.Assistant:
-			calls, _ := m.ToolCalls()
-			for _, c := range calls {
-				if !answered[c.ID] {
+			for _, b := range m.Content {
+				if c, ok := b.(message.ToolCall); ok && !answered[c.ID] {
 					missing[i] = append(missing[i], c)
 				}
 			}
