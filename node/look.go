@@ -129,7 +129,7 @@ func (s *Slot) current(strand string) (op id.OpID, seeded bool, err error) {
 	return op, seeded, err
 }
 
-// Running describes how an open session runs.
+// RunningWith is how an open session runs.
 type RunningWith struct {
 	Mode  policy.Mode
 	Cwd   string

@@ -15,7 +15,8 @@
 //
 // # Relationships
 //
-// Imports the whole engine side below the server, and nothing of the wire.
+// Imports the whole engine side and the server, whose host it is; nothing of the
+// wire.
 //
 // # Traffic
 //

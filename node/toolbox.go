@@ -7,10 +7,12 @@ import (
 
 	"github.com/loom-run/loom/broker"
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/provider"
+	"github.com/loom-run/loom/server"
 	"github.com/loom-run/loom/tools"
 )
 
@@ -51,17 +53,21 @@ func (t *toolbox) Clear(c engine.Call) (engine.Clearance, *message.ToolResult) {
 	at := broker.Coordinates{Op: c.Op, Strand: c.Strand, Step: c.Step, SourceIndex: c.SourceIndex, CallID: c.Call.ID}
 	permit, err := t.broker.Clear(broker.Call{Coordinates: at, Tool: tool.Name, Class: tool.Class, Arguments: c.Arguments})
 	if err != nil {
-		text := "the call could not be cleared and was not executed: " + err.Error()
 		if refused, ok := errors.AsType[*broker.Refusal](err); ok {
-			text = refused.Sentence
+			r := refusal(c.Call, refused.Sentence)
+			r.Details = new(jsonv.Obj(server.Denied(deniedByPolicy)))
+			return nil, r
 		}
-		return nil, refusal(c.Call, text)
+		return nil, refusal(c.Call, "the call could not be cleared and was not executed: "+err.Error())
 	}
 	return &clearance{t, tool, permit, c, at}, nil
 }
 
 // Abort implements engine.Toolbox.
 func (t *toolbox) Abort(op id.OpID) { t.broker.Abort(op) }
+
+// deniedByPolicy is who refused, in the record of the gate.
+const deniedByPolicy = "policy"
 
 func refusal(call message.ToolCall, text string) *message.ToolResult {
 	return &message.ToolResult{
