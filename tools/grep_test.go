@@ -121,7 +121,7 @@ func TestTheAnswersDoNotDependOnRipgrep(t *testing.T) {
 	}
 	line := rapid.StringMatching(`[abAB_ éſKß\xff\x80\r.-]{0,8}`)
 	files := []string{"a", "b.go", "d/a", "d/e/c.go", "-x", "sp ace", "d/.gitignore", "new\nline"}
-	for i := range 40 {
+	for i := range 30 {
 		for _, f := range files {
 			text := strings.Join(rapid.SliceOfN(line, 0, 6).Example(i*len(files)+len(f)), "\n")
 			text = strings.NewReplacer("ÿ", "\xff", "\u0080", "\x80").Replace(text)
@@ -165,7 +165,7 @@ func TestTheTranslatedPatternMissesNoLine(t *testing.T) {
 		}
 	}
 	asked := 0
-	for i := range 150 {
+	for i := range 100 {
 		pattern := randomPattern().Example(i)
 		translated, ok := rustPattern(pattern)
 		if !ok {
@@ -186,7 +186,7 @@ func TestTheTranslatedPatternMissesNoLine(t *testing.T) {
 			}
 		}
 	}
-	if asked < 50 {
+	if asked < 30 {
 		t.Errorf("ripgrep took only %d patterns", asked)
 	}
 }
@@ -277,7 +277,7 @@ func TestIgnoreRulesAreThoseOfGit(t *testing.T) {
 			rapid.SampledFrom([]string{"a", "b", "d", "e", "*", "a*", "*.x", "**", "**/a", "d/**", "d/*", "d/a", "d/e", "**/e/**", "d/**/a", "[ab]", "[!a]", "?", "a b", `a\ `, "a  ", "[", "a.x"}).Draw(t, "pattern") +
 			rapid.SampledFrom([]string{"", "", "/"}).Draw(t, "after")
 	})
-	for i := range 60 {
+	for i := range 40 {
 		top := strings.Join(rapid.SliceOfN(rule, 1, 4).Example(i), "\n")
 		below := strings.Join(rapid.SliceOfN(rule, 0, 3).Example(i+1000), "\n")
 		r.put(t, ".gitignore", top)

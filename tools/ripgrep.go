@@ -66,16 +66,20 @@ func rustPattern(pattern string) (string, bool) {
 		return "", false
 	}
 	var b strings.Builder
-	if !writeRust(&b, re) {
+	if !writeRust(&b, re, edges{true, true}) {
 		return "", false
 	}
 	return b.String(), true
 }
 
+// edges says whether a part of a pattern can only begin or end a match. An
+// anchor elsewhere is a curiosity that is not translated.
+type edges struct{ first, last bool }
+
 // strayByte matches what package regexp reads as U+FFFD.
 const strayByte = `(?-u:[\x80-\xFF])`
 
-func writeRust(b *strings.Builder, re *syntax.Regexp) bool {
+func writeRust(b *strings.Builder, re *syntax.Regexp, at edges) bool {
 	switch re.Op {
 	case syntax.OpNoMatch:
 		return false // rare; not worth a form of its own
@@ -89,48 +93,56 @@ func writeRust(b *strings.Builder, re *syntax.Regexp) bool {
 		b.WriteString(`(?:[^\n]|` + strayByte + `)`) // lines hold no newline
 	case syntax.OpBeginLine, syntax.OpBeginText:
 		b.WriteString(`(?m:^)`)
+		return at.first
 	case syntax.OpEndLine, syntax.OpEndText:
 		b.WriteString(`(?:\r?(?m:$))`) // the end of a line is before its CRLF too
+		return at.last
 	case syntax.OpWordBoundary:
 		b.WriteString(`(?-u:\b)`)
 	case syntax.OpNoWordBoundary:
 		b.WriteString(`(?-u:\B)`)
 	case syntax.OpCapture:
-		return writeGroup(b, re.Sub, "", "")
+		return writeRust(b, re.Sub[0], at)
 	case syntax.OpStar:
-		return writeGroup(b, re.Sub, "", "*")
+		return writeRepeated(b, re, "*")
 	case syntax.OpPlus:
-		return writeGroup(b, re.Sub, "", "+")
+		return writeRepeated(b, re, "+")
 	case syntax.OpQuest:
-		return writeGroup(b, re.Sub, "", "?")
+		return writeRepeated(b, re, "?")
 	case syntax.OpRepeat:
 		times := fmt.Sprintf("{%d,%d}", re.Min, re.Max)
 		if re.Max < 0 {
 			times = fmt.Sprintf("{%d,}", re.Min)
 		}
-		return writeGroup(b, re.Sub, "", times)
+		return writeRepeated(b, re, times)
 	case syntax.OpConcat:
-		return writeGroup(b, re.Sub, "", "")
+		return writeGroup(b, re.Sub, "", func(i int) edges { return edges{at.first && i == 0, at.last && i == len(re.Sub)-1} })
 	case syntax.OpAlternate:
-		return writeGroup(b, re.Sub, "|", "")
+		return writeGroup(b, re.Sub, "|", func(int) edges { return at })
 	default:
 		return false
 	}
 	return true
 }
 
-func writeGroup(b *strings.Builder, subs []*syntax.Regexp, between, after string) bool {
+func writeGroup(b *strings.Builder, subs []*syntax.Regexp, between string, at func(i int) edges) bool {
 	b.WriteString(`(?:`)
 	for i, sub := range subs {
 		if i > 0 {
 			b.WriteString(between)
 		}
-		if !writeRust(b, sub) {
+		if !writeRust(b, sub, at(i)) {
 			return false
 		}
 	}
-	b.WriteString(`)` + after)
+	b.WriteByte(')')
 	return true
+}
+
+func writeRepeated(b *strings.Builder, re *syntax.Regexp, times string) bool {
+	ok := writeGroup(b, re.Sub, "", func(int) edges { return edges{} })
+	b.WriteString(times)
+	return ok
 }
 
 // writeLiteral writes case folding as sets, by the tables of package unicode:
