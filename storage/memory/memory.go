@@ -40,8 +40,14 @@ import (
 	"github.com/loom-run/loom/storage"
 )
 
-// Store is one session in memory.
+// Store is an open session in memory.
 type Store struct {
+	*rows
+	closed bool // guarded by mu
+}
+
+// rows is the session itself, which outlives its handles.
+type rows struct {
 	now func() int64
 
 	mu      sync.RWMutex // guards what follows
@@ -51,21 +57,26 @@ type Store struct {
 	ledger  []entry.UsageRow
 	nextSeq int64
 	stats   storage.Stats
-	closed  bool
 }
 
 var _ storage.Store = (*Store)(nil)
 
 // New makes an empty session. now yields Unix ms.
 func New(now func() int64) *Store {
-	return &Store{
+	return &Store{rows: &rows{
 		now: now, place: make(map[string]int), cells: make(map[register.Address]register.Cell), nextSeq: 1,
-	}
+	}}
+}
+
+// Reopen closes s and opens its session again, as a later process would.
+func (s *Store) Reopen() *Store {
+	_ = s.Close() // it cannot fail
+	return &Store{rows: s.rows}
 }
 
 // change is a transaction in the making.
 type change struct {
-	s       *Store
+	s       *rows
 	ts      int64
 	seq     int64
 	entries []entry.Entry
@@ -88,7 +99,7 @@ func (s *Store) Commit(t tx.Tx) (tx.Result, error) {
 		}
 	}
 	c := &change{
-		s: s, ts: s.now(), seq: s.nextSeq, stats: s.stats,
+		s: s.rows, ts: s.now(), seq: s.nextSeq, stats: s.stats,
 		place: make(map[string]int), cells: make(map[register.Address]*register.Cell),
 	}
 	r := tx.Result{FirstSeq: s.nextSeq, Seqs: make([]int64, 0, len(t.Writes)), Timestamp: c.ts}
