@@ -159,6 +159,13 @@ func userMessage(e id.EntryID, msg *message.User) wire.UserMessage {
 // through or refused.
 const gateKey = "loom.gate.v1"
 
+// Denied is the record of a call that was refused before it ran, as a field of its
+// result's details. origin says who refused: policy, or another word of the one
+// who did.
+func Denied(origin string) jsonv.Member {
+	return jsonv.F(gateKey, jsonv.Obj(jsonv.F("disposition", jsonv.Str(wire.GateDenied)), jsonv.F("origin", jsonv.Str(origin))))
+}
+
 func toolResult(e id.EntryID, msg *message.ToolResult) wire.ToolResult {
 	out := wire.ToolResult{Entry: e, CallID: msg.ToolCallID, Name: msg.ToolName, IsError: msg.IsError, Gate: gateOf(msg.Details)}
 	for _, b := range msg.Content {
