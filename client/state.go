@@ -116,11 +116,11 @@ func (s *State) Step(f wire.Frame) []plane.Output {
 // broken is what a dropped frame leaves behind: a turn that cannot be counted
 // makes the totals lower bounds, and an end that cannot be read is an end.
 func (st *step) broken(b wire.Broken) {
-	switch b.Of {
-	case wire.KindTurnEnd:
+	if b.Of == wire.KindTurnEnd {
 		st.lacking = true
 		st.turns++
-	case wire.KindRunEnd:
+	}
+	if b.Of == wire.KindRunEnd {
 		st.lacking = true
 		st.close(plane.Lost{Why: plane.ContractBroke, Err: b.Report})
 	}

@@ -61,8 +61,7 @@ func (h *hub) observe(f engine.Fact) {
 			q.level(leveled{strand: f.Strand, op: f.Op})
 		}
 	case engine.StrandStopped:
-		why := refusal(f.Err)
-		s := stoppage{op: f.Op, body: wire.RunStopped{Code: why.Code, Message: why.Message}}
+		s := stoppage{op: f.Op, body: wire.RunStopped(refusal(f.Err))}
 		h.stopped[f.Strand] = s
 		for q := range h.queues {
 			q.level(leveled{strand: f.Strand, op: f.Op, stopped: &s})

@@ -107,9 +107,9 @@ func (f From) String() string {
 		return "start"
 	case afterCursor:
 		return f.cursor.String()
-	default:
-		return "head"
+	case atHead:
 	}
+	return "head"
 }
 
 // ParseFrom reads the query form; empty is [FromHead].

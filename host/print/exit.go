@@ -107,7 +107,9 @@ func ofCode(c wire.Code) Exit {
 		return NotFound
 	case wire.StoreFull:
 		return OutputLost
-	default:
+	case wire.NoRoute, wire.Conflict, wire.StaleCursor, wire.Unavailable, wire.Internal:
+		return RunFailed
+	default: // a word of a newer server
 		return RunFailed
 	}
 }

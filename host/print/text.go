@@ -154,7 +154,7 @@ func (p *Printer) sentence() string {
 			return "interrupted before the run's end was seen. What was committed is kept." + again
 		case plane.Stopped:
 			return e.Err.Error()
-		default:
+		case plane.StreamClosed, plane.StreamBroke, plane.ContractBroke, plane.OutputFailed:
 			return "the run's end was not seen" + because(e.Err) + "; it may still be going, and what was committed is kept." + again
 		}
 	}

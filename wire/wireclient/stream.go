@@ -98,7 +98,7 @@ func (s *Stream) pull(yield func(wire.Frame, error) bool) {
 	for {
 		var err error
 		if resp == nil {
-			resp, err = s.reopen(failures)
+			resp, err = s.reopen(failures) //nolint:bodyclose // read closes it
 		}
 		if err == nil {
 			var more, got bool
