@@ -216,8 +216,8 @@ func (c *Client) readWhole(ctx context.Context, watch *watch, body io.Reader, f 
 	return nil
 }
 
-// drain reads what is left of a body whose answer is over, so that its connection can be used again. It gives up soon: the watch closes the
-// body when the end does not come at once.
+// drain reads what is left of a body whose answer is over, so that the next call finds its connection free: the transport would read it too, but
+// some time later. It gives up soon: the watch ends the reading when the end does not come at once.
 func drain(body io.Reader, chunk []byte) {
 	for read := 0; read < maxErrorBody; {
 		n, err := body.Read(chunk)

@@ -58,7 +58,7 @@ const (
 	// tailWait is for the usage report and the end mark after the finish reason.
 	tailWait = 5 * time.Second
 	// drainWait is for the end of the body after the end mark, so that the connection can be used again.
-	drainWait = 25 * time.Millisecond
+	drainWait = 250 * time.Millisecond
 )
 
 func (l Limits) withDefaults() Limits {

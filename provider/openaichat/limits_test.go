@@ -50,11 +50,16 @@ func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 // attempt plays one call against a handler in fake time and tells how long it took.
 func attempt(t *testing.T, ctx context.Context, limits openaichat.Limits, handler http.HandlerFunc) (m *message.Assistant, e *provider.Error, took time.Duration) {
 	t.Helper()
-	listener := newPipes()
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return attemptOf(t, ctx, limits, asking("hi"), func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // a server learns that its client left only after it has read the request
 		handler(w, r)
-	})}
+	})
+}
+
+func attemptOf(t *testing.T, ctx context.Context, limits openaichat.Limits, req provider.Request, handler http.HandlerFunc) (m *message.Assistant, e *provider.Error, took time.Duration) {
+	t.Helper()
+	listener := newPipes()
+	server := &http.Server{Handler: handler}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(listener) })
 	defer serving.Wait()
@@ -63,7 +68,7 @@ func attempt(t *testing.T, ctx context.Context, limits openaichat.Limits, handle
 	c := client(t, "http://localhost", func(c *openaichat.Config) { c.Limits, c.Dial = limits, listener.dial })
 	defer func() { _ = c.Close() }()
 	begun := time.Now()
-	m, err := c.Stream(ctx, asking("hi"), func(provider.Delta) {})
+	m, err := c.Stream(ctx, req, func(provider.Delta) {})
 	took = time.Since(begun)
 	if err != nil {
 		e = err.(*provider.Error)
@@ -172,7 +177,7 @@ func TestWhatFollowsACompleteAnswerIsNotAwaitedForLong(t *testing.T) {
 	}{
 		{"no usage and no mark", []string{textDelta("a"), stopped}, 6 * time.Second, 0},
 		{"usage and no mark", []string{textDelta("a"), stopped, reported}, 6 * time.Second, 2},
-		{"a mark and no end", []string{textDelta("a"), stopped, reported, done}, 100 * time.Millisecond, 2},
+		{"a mark and no end", []string{textDelta("a"), stopped, reported, done}, 300 * time.Millisecond, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -186,6 +191,26 @@ func TestWhatFollowsACompleteAnswerIsNotAwaitedForLong(t *testing.T) {
 			})
 		})
 	}
+}
+
+func TestAnAnswerThatBeginsBeforeTheRequestIsReadHasItsFirstByte(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		req := asking(strings.Repeat("x", 1<<20))
+		m, e, took := attemptOf(t, t.Context(), openaichat.Limits{FirstByte: 30 * time.Second}, req, func(w http.ResponseWriter, r *http.Request) {
+			if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
+				t.Error(err)
+			}
+			events(0, textDelta("a"))(w, r)
+			_ = http.NewResponseController(w).Flush()
+			<-time.After(10 * time.Second)
+			_, _ = io.Copy(io.Discard, r.Body)
+			<-time.After(60 * time.Second)
+			events(0, stopped, done)(w, r)
+		})
+		if e != nil || message.TextOf(m.Content) != "a" || took.Round(time.Second) != 70*time.Second {
+			t.Errorf("after %s: %v, %v", took, m, e)
+		}
+	})
 }
 
 func TestTheCallersOwnDeadlineIsToldApart(t *testing.T) {
