@@ -123,6 +123,7 @@ func BenchmarkCommit(b *testing.B) {
 		{"placement of 2 writes, FULL", Full, (*author).placement},
 		{"settlement of 5 writes, FULL", Full, (*author).settlement},
 		{"settlement of 5 writes, NORMAL", Normal, (*author).settlement},
+		{"settlement of 5 writes, not flushed", off, (*author).settlement},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			s, a, raw := openBench(b, c.mode), newAuthor(2000), newRawAppend(b)

@@ -113,7 +113,7 @@ func walkEntries(c *conn, v storage.Visitor) error {
 }
 
 func orNone(s string) string {
-	if s == "" || s == "----" {
+	if s == "" {
 		return "none"
 	}
 	return s
@@ -166,4 +166,3 @@ func walkRegisters(c *conn, v storage.Visitor) error {
 		return true, nil
 	})
 }
-

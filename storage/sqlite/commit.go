@@ -22,20 +22,19 @@ func (s *Store) Commit(t tx.Tx) (tx.Result, error) {
 	if err := s.usable(); err != nil {
 		return tx.Result{}, err
 	}
-	var result tx.Result
+	a := &application{w: s.w, recent: s.recent}
 	held := s.lease
-	err := s.w.within("BEGIN IMMEDIATE", func() (err error) {
-		result, err = s.apply(t)
-		return err
-	})
-	if err != nil {
+	if err := s.w.within("BEGIN IMMEDIATE", func() error { return s.apply(t, a) }); err != nil {
 		s.lease = held
 		return tx.Result{}, s.refused(err)
 	}
-	if s.cfg.AfterCommit != nil {
-		s.cfg.AfterCommit(result)
+	if len(a.fresh) > 0 {
+		s.recent = a.fresh
 	}
-	return result, nil
+	if s.cfg.AfterCommit != nil {
+		s.cfg.AfterCommit(a.result)
+	}
+	return a.result, nil
 }
 
 // admissible refuses what no state of the session could make right.
@@ -71,41 +70,39 @@ func admissible(t tx.Tx) error {
 }
 
 // apply is the body of a commit, between BEGIN IMMEDIATE and COMMIT.
-func (s *Store) apply(t tx.Tx) (tx.Result, error) {
+func (s *Store) apply(t tx.Tx, a *application) error {
 	session, lease, err := readState(s.w)
 	if err != nil {
-		return tx.Result{}, err
+		return err
 	}
 	if err := s.lost(lease); err != nil {
-		return tx.Result{}, err
+		return err
 	}
 	for _, e := range t.Expected {
 		if err := s.expect(e); err != nil {
-			return tx.Result{}, err
+			return err
 		}
 	}
 	now := s.cfg.Clock()
-	a := &application{w: s.w, session: session, now: now}
-	result := tx.Result{FirstSeq: session.nextSeq, Seqs: make([]int64, 0, len(t.Writes)), Timestamp: now}
+	a.session = session
+	a.result = tx.Result{FirstSeq: session.nextSeq, Seqs: make([]int64, 0, len(t.Writes)), Timestamp: now}
 	for _, w := range t.Writes {
-		result.Seqs = append(result.Seqs, a.session.nextSeq)
+		a.result.Seqs = append(a.result.Seqs, a.session.nextSeq)
 		if err := a.write(w); err != nil {
-			return tx.Result{}, err
+			return err
 		}
 		a.session.nextSeq++
 	}
 	if len(t.Writes) > 0 {
 		if err := a.finish(); err != nil {
-			return tx.Result{}, err
+			return err
 		}
 	}
 	if l := s.lease; now+s.cfg.LeaseTTL.Milliseconds()-l.expiresAt >= s.LeaseInterval().Milliseconds() {
 		l.expiresAt = now + s.cfg.LeaseTTL.Milliseconds()
-		if err := s.renew(l); err != nil {
-			return tx.Result{}, err
-		}
+		return s.renew(l)
 	}
-	return result, nil
+	return nil
 }
 
 // expect judges one expectation against the state before the transaction.
@@ -133,8 +130,9 @@ func (s *Store) expect(e tx.Expectation) error {
 type application struct {
 	w       *conn
 	session sessionRow
-	now     int64
+	result  tx.Result
 	fresh   map[id.EntryID]int64 // seqs of the entries of this transaction
+	recent  map[id.EntryID]int64 // of the last one that had any: the usual parents
 	spent   *usage.Usage         // of the ledger rows of this transaction
 }
 
@@ -165,7 +163,8 @@ func (a *application) insertEntry(e entry.Entry) error {
 		}
 		h.parent = &at
 	}
-	e.Seq, e.Timestamp = h.seq, a.now
+	now := a.result.Timestamp
+	e.Seq, e.Timestamp = h.seq, now
 	payload := entry.Encode(e)
 	if _, err := entry.Parse(payload); err != nil {
 		return unreadable("entry "+e.ID.String(), err)
@@ -174,7 +173,7 @@ func (a *application) insertEntry(e entry.Entry) error {
 		return err
 	}
 	_, err := a.w.exec("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		h.seq, []byte(h.id), optional(h.parent), string(h.kind), optional(h.customType), a.now, entryDigest(h, a.now, payload), payload)
+		h.seq, []byte(h.id), optional(h.parent), string(h.kind), optional(h.customType), now, entryDigest(h, now, payload), payload)
 	if err != nil {
 		return err
 	}
@@ -190,8 +189,10 @@ func (a *application) insertEntry(e entry.Entry) error {
 
 // parent finds the seq of an entry's parent.
 func (a *application) parent(e entry.Entry) (int64, error) {
-	if at, ok := a.fresh[e.Parent]; ok {
-		return at, nil
+	for _, known := range []map[id.EntryID]int64{a.fresh, a.recent} {
+		if at, ok := known[e.Parent]; ok {
+			return at, nil
+		}
 	}
 	r, ok, err := a.w.one("SELECT e.seq FROM ids i CROSS JOIN entries e ON e.seq = i.seq WHERE i.id = ?", uuid(e.Parent))
 	if err != nil {

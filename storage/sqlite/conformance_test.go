@@ -21,7 +21,7 @@ type opener struct {
 func (o *opener) Open(t rapid.TB) storage.Store {
 	o.times++
 	s, err := sqlite.Open(sqlite.Config{
-		Path: o.path, Owner: fmt.Sprint("opening ", o.times), Clock: o.now, Create: true, Synchronous: sqlite.Normal,
+		Path: o.path, Owner: fmt.Sprint("opening ", o.times), Clock: o.now, Create: true, Synchronous: sqlite.Off,
 	})
 	if err != nil {
 		t.Fatalf("open: %v", err)

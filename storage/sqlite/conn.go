@@ -201,21 +201,13 @@ const (
 	// Normal flushes at checkpoints: a power cut, unlike a crash of the process,
 	// may lose the last commits, but never part of one.
 	Normal
+	// off never flushes: for tests that do not ask about power.
+	off
 )
 
-func (s Synchronous) pragma() string {
-	if s == Normal {
-		return "1"
-	}
-	return "2"
-}
+func (s Synchronous) pragma() string { return strconv.Itoa(int(2 - s)) }
 
-func (s Synchronous) String() string {
-	if s == Normal {
-		return "NORMAL"
-	}
-	return "FULL"
-}
+func (s Synchronous) String() string { return [...]string{"FULL", "NORMAL", "OFF"}[s] }
 
 // Cache sizes in KiB. They are limits, not reservations.
 const (

@@ -13,8 +13,9 @@ var crcTable = crc64.MakeTable(crc64.ECMA)
 // digester computes the digest of one row. It is made with the table's byte.
 type digester struct{ crc uint64 }
 
-func digestOf(table byte) digester {
-	return digester{crc64.Update(0, crcTable, []byte{table})}
+func digestOf(table byte) (d digester) {
+	d.raw(table)
+	return d
 }
 
 const (
@@ -24,7 +25,7 @@ const (
 	tagBlob
 )
 
-func (d *digester) null() { d.crc = crc64.Update(d.crc, crcTable, []byte{tagNull}) }
+func (d *digester) null() { d.raw(tagNull) }
 
 func (d *digester) head(tag byte, n uint64) {
 	var b [9]byte
@@ -53,5 +54,8 @@ func (d *digester) optBlob(b []byte) {
 	}
 	d.blob(b)
 }
+
+// raw takes one byte without framing.
+func (d *digester) raw(b byte) { d.crc = crc64.Update(d.crc, crcTable, []byte{b}) }
 
 func (d *digester) sum() int64 { return int64(d.crc) }

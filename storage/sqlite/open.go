@@ -101,6 +101,10 @@ func Open(cfg Config) (*Store, error) {
 	return s, nil
 }
 
+// smallestDatabase is the size of the smallest page. SQLite takes a shorter file
+// for an empty one and would write over it.
+const smallestDatabase = 512
+
 // checkPath refuses what no database can be opened at, before SQLite tries.
 func checkPath(path string, create bool) error {
 	refuse := func(err error, reason string) error {
@@ -115,6 +119,8 @@ func checkPath(path string, create bool) error {
 		return refuse(nil, "it is a folder")
 	case err == nil && !info.Mode().IsRegular():
 		return refuse(nil, "it is not a regular file")
+	case err == nil && info.Size() > 0 && info.Size() < smallestDatabase:
+		return refuse(nil, "the file is not a session")
 	case err == nil:
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):

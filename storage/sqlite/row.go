@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strconv"
-	"strings"
 	"unsafe"
 
 	"github.com/loom-run/loom/core/corrupt"
@@ -127,24 +126,42 @@ func parse(payload []byte) (jsonv.Value, error) {
 	return jsonv.ParseString(unsafe.String(unsafe.SliceData(payload), len(payload)))
 }
 
-// uuid is the stored form of an id: the 16 bytes.
+// uuid is the stored form of an id, the 16 bytes; nil for an absent one.
 func uuid[T interface{ String() string }](i T) []byte {
 	s := i.String()
 	if s == "" {
 		return nil
 	}
-	b, _ := hex.DecodeString(strings.ReplaceAll(s, "-", "")) // the text of an id is always well formed
+	var digits [32]byte
+	n := 0
+	for k := range len(s) {
+		if s[k] != '-' {
+			digits[n] = s[k]
+			n++
+		}
+	}
+	b := make([]byte, 16)
+	_, _ = hex.Decode(b, digits[:]) // the text of an id is always well formed
 	return b
 }
 
 // uuidText is the text of a stored id; of other lengths, something that no
 // parser accepts.
 func uuidText(b []byte) string {
-	h := hex.EncodeToString(b)
-	if len(h) != 32 {
-		return h
+	if len(b) != 16 {
+		return hex.EncodeToString(b)
 	}
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
+	var out [36]byte
+	at := 0
+	for i, end := range [...]int{4, 6, 8, 10, 16} {
+		from := [...]int{0, 4, 6, 8, 10}[i]
+		if i > 0 {
+			out[at] = '-'
+			at++
+		}
+		at += hex.Encode(out[at:], b[from:end])
+	}
+	return string(out[:])
 }
 
 // head is what a scan needs to know about an entry to choose it.

@@ -19,6 +19,7 @@ type Store struct {
 	mu     sync.Mutex // guards what follows; held for the whole of a commit
 	w      *conn
 	lease  leaseRow
+	recent map[id.EntryID]int64 // seqs of the entries of the last transaction that had any; entries never change
 	closed bool
 	broken error // a flush failed: what the disk holds is not known
 

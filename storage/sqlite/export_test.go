@@ -1,0 +1,4 @@
+package sqlite
+
+// Off lets tests outside of the package go without flushes.
+const Off = off

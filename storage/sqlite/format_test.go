@@ -1,0 +1,192 @@
+package sqlite
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/loom-run/loom/core/entry"
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/storage"
+	driversqlite "modernc.org/sqlite"
+)
+
+const formatPage = "../../docs/formats/session-file.md"
+
+func page(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.FromSlash(formatPage))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+var (
+	comments = regexp.MustCompile(`--[^\n]*`)
+	spaces   = regexp.MustCompile(`\s+`)
+)
+
+func plain(sql string) string {
+	return strings.TrimSpace(spaces.ReplaceAllString(comments.ReplaceAllString(sql, ""), " "))
+}
+
+func TestTheTablesAreThoseOfTheFormatPage(t *testing.T) {
+	_, rest, _ := strings.Cut(page(t), "```sql\n")
+	block, _, ok := strings.Cut(rest, "```")
+	if !ok {
+		t.Fatal("the page has no tables")
+	}
+	if got, want := plain(strings.Join(schema, ";\n")+";"), plain(block); got != want {
+		t.Errorf("the page says\n%s\nand the code\n%s", want, got)
+	}
+}
+
+func TestTheDigestIsThatOfTheFormatPage(t *testing.T) {
+	var d digester
+	for _, c := range []byte("123456789") {
+		d.raw(c)
+	}
+	if got := uint64(d.sum()); got != 0x995DC9BBDF1939FA {
+		t.Errorf("the check value is %016x", got)
+	}
+	vector := fmt.Sprintf("`0x%016X`", uint64(registerDigest("fact.name", "a", 7, []byte(`"b"`))))
+	if !strings.Contains(page(t), vector) {
+		t.Errorf("the page does not have the vector %s", vector)
+	}
+}
+
+func TestDigestsTellColumnsApart(t *testing.T) {
+	seen := map[int64]string{}
+	for _, ns := range []string{"", "a", "ab", "\x00"} {
+		for _, key := range []string{"", "b", "bc", "\x00"} {
+			for _, value := range []string{"", "c", "bc"} {
+				sum := registerDigest(ns, key, 1, []byte(value))
+				text := fmt.Sprintf("%q %q %q", ns, key, value)
+				if other, ok := seen[sum]; ok {
+					t.Errorf("%s and %s have one digest", text, other)
+				}
+				seen[sum] = text
+			}
+		}
+	}
+	h := head{seq: 1, kind: entry.KindCustom}
+	absent := entryDigest(h, 1, nil)
+	h.customType = new("")
+	if entryDigest(h, 1, nil) == absent {
+		t.Error("NULL and the empty text have one digest")
+	}
+}
+
+func TestEveryConnectionHasItsPragmas(t *testing.T) {
+	cfg, _ := newConfig(t)
+	cfg.Synchronous = Full
+	s := mustOpen(t, cfg)
+	chain(t, s, newMinter(1), id.EntryID{}, 1)
+	common := map[string]string{
+		"busy_timeout": "5000", "foreign_keys": "1", "synchronous": "2", "temp_store": "2", "trusted_schema": "0", "cell_size_check": "1",
+		"journal_mode": "wal", "wal_autocheckpoint": "1000", "journal_size_limit": "-1", "page_size": "4096",
+		"application_id": "1282371437", "user_version": "1", "encoding": "UTF-8",
+	}
+	check := func(name string, c *conn, more map[string]string) {
+		for _, list := range []map[string]string{common, more} {
+			for pragma, want := range list {
+				var got string
+				if err := c.once("PRAGMA "+pragma, func(r row) { got = fmt.Sprint(r[0]) }); err != nil || got != want {
+					t.Errorf("%s: %s is %q, %v, want %q", name, pragma, got, err, want)
+				}
+			}
+		}
+	}
+	check("writer", s.w, map[string]string{"cache_size": "-2048", "query_only": "0"})
+	if err := s.query(func(c *conn) error {
+		check("reader", c, map[string]string{"cache_size": "-4096", "query_only": "1"})
+		_, err := c.exec("DELETE FROM entries")
+		if classify(err) != faultReadOnly {
+			t.Errorf("a reader deleted: %v", err)
+		}
+		return nil
+	}); err != nil {
+		t.Error(err)
+	}
+	if err := s.w.pragmas([][2]string{{"journal_mode", "delete"}}); err == nil {
+		t.Error("a PRAGMA that was not taken was not noticed")
+	}
+	if !driversqlite.FdatasyncEnabled() || !driversqlite.OFDLockingEnabled() {
+		t.Errorf("fdatasync %v, open-file-description locks %v", driversqlite.FdatasyncEnabled(), driversqlite.OFDLockingEnabled())
+	}
+}
+
+// plan is SQLite's plan for a statement, one step for each line.
+func plan(t *testing.T, c *conn, text string, args ...any) string {
+	t.Helper()
+	var steps []string
+	if err := c.each("EXPLAIN QUERY PLAN "+text, func(r row) (bool, error) {
+		steps = append(steps, fmt.Sprint(r[3]))
+		return true, nil
+	}, args...); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return strings.Join(steps, "\n")
+}
+
+func TestScansFollowKeys(t *testing.T) {
+	cfg, _ := newConfig(t)
+	s := mustOpen(t, cfg)
+	type query struct {
+		text  string
+		args  []any
+		wants string // a step
+	}
+	statements := map[string]query{
+		"walk":       {walkRows, []any{[]byte{1}}, "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)"},
+		"walk heads": {walkHeads, []any{[]byte{1}}, "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)"},
+		"row":        {rowAt, []any{int64(1)}, "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)"},
+	}
+	for _, order := range []storage.Order{storage.OldestFirst, storage.NewestFirst} {
+		for _, q := range []storage.EntryQuery{
+			{}, {Limit: new(50)}, {FromSeq: new(int64(3)), Kind: entry.KindMessage}, {CustomType: new("x"), ToSeq: new(int64(9))},
+		} {
+			q.Order = order
+			text, args := entryScan(q)
+			statements[fmt.Sprintf("page %+v", q)] = query{text, args, "SEARCH e USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}
+		}
+	}
+	if err := s.query(func(c *conn) error {
+		for name, q := range statements {
+			p := plan(t, c, q.text, q.args...)
+			if !strings.Contains(p, q.wants) || strings.Contains(p, "TEMP B-TREE") || strings.Contains(p, "SCAN e") || strings.Contains(p, "SCAN i") {
+				t.Errorf("%s:\n%s", name, p)
+			}
+		}
+		for text, wants := range map[string]string{
+			"SELECT " + registerColumns + " FROM registers WHERE ns = ? AND key >= ? AND key < ? ORDER BY key":  "SEARCH registers USING INDEX sqlite_autoindex_registers_1 (ns=? AND key>? AND key<?)",
+			"SELECT " + usageColumns + " FROM usage_ledger WHERE seq BETWEEN ? AND ? ORDER BY seq DESC LIMIT ?": "SEARCH usage_ledger USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)",
+			"SELECT " + entryColumns + " FROM ids i CROSS JOIN entries e ON e.seq = i.seq WHERE i.id = ?":       "SEARCH i USING PRIMARY KEY (id=?)\nSEARCH e USING INTEGER PRIMARY KEY (rowid=?)",
+		} {
+			args := make([]any, strings.Count(text, "?"))
+			if p := plan(t, c, text, args...); p != wants {
+				t.Errorf("%s:\n%s", text, p)
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSuccessorBoundsExactlyThePrefix(t *testing.T) {
+	for prefix, want := range map[string]string{"a": "b", "a\xff": "b", "az": "a{", "\x00": "\x01", "a\xfe": "a\xff"} {
+		if got, ok := successor(prefix); !ok || got != want {
+			t.Errorf("%q: %q, %v", prefix, got, ok)
+		}
+	}
+	for _, prefix := range []string{"", "\xff", "\xff\xff"} {
+		if got, ok := successor(prefix); ok {
+			t.Errorf("%q: %q", prefix, got)
+		}
+	}
+}
