@@ -18,7 +18,8 @@ import (
 	"github.com/loom-run/loom/wire"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The browser's event loop is a goroutine of the runtime there.
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("runtime.handleEvent")) }
 
 func timer(d time.Duration) (<-chan time.Time, func()) {
 	t := time.NewTimer(d)
