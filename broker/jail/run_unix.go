@@ -131,8 +131,7 @@ func start(ctx context.Context, c Command) (r *execution, err error) {
 // no environment.
 func startSupervisor(files []*os.File) (*os.Process, error) {
 	program := "/proc/self/exe" // also right when the binary was replaced meanwhile
-	if runtime.GOOS != "linux" {
-		var err error
+	if _, err := os.Stat(program); err != nil || runtime.GOOS != "linux" {
 		if program, err = os.Executable(); err != nil {
 			return nil, err
 		}
