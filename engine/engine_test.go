@@ -2,12 +2,10 @@ package engine_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/register"
@@ -15,10 +13,9 @@ import (
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/session"
+	"github.com/loom-run/loom/session/check"
 	"github.com/loom-run/loom/storage"
 )
-
-type turn = func(context.Context, func(provider.Delta)) (*message.Assistant, error)
 
 func text(s string) engine.Prompt {
 	return engine.Prompt{Content: []message.UserBlock{message.Text{Text: s}}}
@@ -33,21 +30,26 @@ func transcript(t *testing.T, w *world) string {
 	}
 	var b strings.Builder
 	for _, e := range rows {
-		switch m := e.Body.(entry.Message).Message.(type) {
-		case *message.User:
-			fmt.Fprintf(&b, "user %s\n", message.TextOf(m.Content))
-		case *message.Assistant:
-			calls, _ := m.ToolCalls()
-			fmt.Fprintf(&b, "assistant %s %s", m.StopReason, message.TextOf(m.Content))
-			for _, c := range calls {
-				fmt.Fprintf(&b, " call:%s", c.ID)
-			}
-			b.WriteByte('\n')
-		case *message.ToolResult:
-			fmt.Fprintf(&b, "result %s error=%v %s\n", m.ToolCallID, m.IsError, message.TextOf(m.Content))
-		}
+		b.WriteString(line(messageOf(e)) + "\n")
 	}
 	return b.String()
+}
+
+func line(m message.Message) string {
+	switch m := m.(type) {
+	case *message.User:
+		return "user " + message.TextOf(m.Content)
+	case *message.Assistant:
+		calls, _ := m.ToolCalls()
+		text := fmt.Sprintf("assistant %s %s", m.StopReason, message.TextOf(m.Content))
+		for _, c := range calls {
+			text += " call:" + c.ID
+		}
+		return text
+	case *message.ToolResult:
+		return fmt.Sprintf("result %s error=%v %s", m.ToolCallID, m.IsError, message.TextOf(m.Content))
+	}
+	return fmt.Sprintf("%T", m)
 }
 
 // settled checks what must hold when no operation is open.
@@ -58,32 +60,25 @@ func settled(t *testing.T, w *world) {
 			t.Errorf("%s holds %d cells after the end (%v)", ns, len(cells), err)
 		}
 	}
-	rows, _ := w.store.ScanEntries(storage.EntryQuery{})
-	answers, asked := make(map[string]int), make(map[string]int)
-	for _, e := range rows {
-		if r, ok := e.Body.(entry.Message).Message.(*message.ToolResult); ok {
-			answers[r.ToolCallID]++
-		}
-	}
-	for _, e := range rows {
-		a, ok := e.Body.(entry.Message).Message.(*message.Assistant)
-		if !ok || a.StopReason == message.Aborted || a.StopReason == message.Error {
-			continue
-		}
-		calls, _ := a.ToolCalls()
-		for _, c := range calls {
-			asked[c.ID]++ // a script may use an id in several turns
-		}
-	}
-	for call, n := range asked {
-		if answers[call] != n {
-			t.Errorf("call %s was made %d times and has %d results", call, n, answers[call])
-		}
-	}
+	sound(t, w, "after the end")
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	for call, n := range w.ran {
-		if n > 1 && !strings.HasPrefix(call, "safe") {
+		if tool, _, _ := strings.Cut(call, "-"); n > 1 && !repeatable(tool) {
 			t.Errorf("unsafe call %s ran %d times", call, n)
 		}
+	}
+}
+
+// sound checks every invariant of the session.
+func sound(t testing.TB, w *world, when string) {
+	t.Helper()
+	found, err := check.Session(w.store)
+	if err != nil {
+		t.Errorf("%s: %v", when, err)
+	}
+	for _, f := range found {
+		t.Errorf("%s: %s", when, f)
 	}
 }
 
@@ -96,73 +91,86 @@ func finish(t *testing.T, p *process, op id.OpID) machine.LastResult {
 	return r
 }
 
-func TestARunWithToolsLeavesADurableTranscript(t *testing.T) {
-	w := newWorld()
-	p := boot(t, w, 0, []turn{callTools("safe", "unsafe", "denied"), say("done")})
-	r, err := p.Prompt(session.MainStrand, text("go"))
+// prompt starts a run.
+func prompt(t *testing.T, p *process, in engine.Prompt) id.OpID {
+	t.Helper()
+	r, err := p.Prompt(session.MainStrand, in)
 	if err != nil || r.Queued {
 		t.Fatalf("prompt: %+v, %v", r, err)
 	}
-	if got := finish(t, p, r.Op); got.Outcome != machine.OutcomeCompleted || got.Completion != machine.ByAssistant {
+	return r.Op
+}
+
+func wantTranscript(t *testing.T, w *world, want ...string) {
+	t.Helper()
+	if got := transcript(t, w); got != strings.Join(append(want, ""), "\n") {
+		t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
+	}
+}
+
+func TestARunWithToolsLeavesADurableTranscript(t *testing.T) {
+	w := newWorld()
+	p := boot(t, w, []turn{callTools("safe", "unsafe", "denied"), say("done")})
+	op := prompt(t, p, text("go"))
+	if got := finish(t, p, op); got.Outcome != machine.OutcomeCompleted || got.Completion != machine.ByAssistant {
 		t.Errorf("result %+v", got)
 	}
-	want := `user go
-assistant toolUse  call:safe-0 call:unsafe-1 call:denied-2
-result safe-0 error=false did safe-0
-result unsafe-1 error=false did unsafe-1
-result denied-2 error=true not allowed
-assistant stop done
-`
-	if got := transcript(t, w); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	wantTranscript(t, w, "user go",
+		"assistant toolUse  call:safe-0 call:unsafe-1 call:denied-2",
+		"result safe-0 error=false did safe-0", "result unsafe-1 error=false did unsafe-1", "result denied-2 error=true not allowed",
+		"assistant stop done")
 	settled(t, w)
+	p.tools.settled(t)
 	if rows, _ := w.store.ScanUsage(storage.UsageQuery{}); len(rows) != 2 {
 		t.Errorf("%d ledger rows for 2 attempts", len(rows))
 	}
 }
 
-func TestAbortKeepsWhatHappenedAndAnswersEveryCall(t *testing.T) {
+func TestAToolMayEndTheRun(t *testing.T) {
 	w := newWorld()
-	started := make(chan string, 4)
-	p := boot(t, w, 0, []turn{callTools("slow", "unsafe"), say("never")}, func(c *engine.Config) {
-		c.Tools = &toolbox{w: w, started: started}
-	})
-	r, err := p.Prompt(session.MainStrand, text("go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	<-started
-	queued, err := p.Prompt(session.MainStrand, text("more"))
-	if err != nil || !queued.Queued || queued.Op != r.Op {
-		t.Fatalf("second prompt: %+v, %v", queued, err)
-	}
-	if op, ok, err := p.Abort(session.MainStrand); !ok || op != r.Op || err != nil {
-		t.Fatalf("abort: %v %v %v", op, ok, err)
-	}
-	if got := finish(t, p, r.Op); got.Outcome != machine.OutcomeAborted {
+	p := boot(t, w, []turn{callTools("ender", "ender")})
+	if got := finish(t, p, prompt(t, p, text("go"))); got.Completion != machine.ByTerminatedTools || !got.FinalAssistant.IsZero() {
 		t.Errorf("result %+v", got)
 	}
 	settled(t, w)
-	if w.ran["unsafe-1"] != 0 {
-		t.Error("a call ran after the abort")
+}
+
+func TestInputForABusyStrandWaitsUntilItsRunWouldFinish(t *testing.T) {
+	w := newWorld()
+	var p *process
+	var queued engine.Receipt
+	first := func(ctx context.Context, sink func(provider.Delta)) (*message.Assistant, error) {
+		var err error
+		if queued, err = p.Prompt(session.MainStrand, text("more")); err != nil {
+			t.Error(err)
+		}
+		return callTools("safe")(ctx, sink)
 	}
-	if _, ok, err := p.Abort(session.MainStrand); ok || err != nil {
-		t.Errorf("abort of an idle strand: %v %v", ok, err)
+	ready := make(chan struct{})
+	p = boot(t, w, []turn{func(ctx context.Context, sink func(provider.Delta)) (*message.Assistant, error) {
+		<-ready
+		return first(ctx, sink)
+	}, say("first answer"), say("second answer")})
+	close(ready)
+	op := prompt(t, p, text("go"))
+	finish(t, p, op)
+	if !queued.Queued || queued.Op != op {
+		t.Errorf("the receipt of what was queued is %+v", queued)
 	}
+	wantTranscript(t, w, "user go", "assistant toolUse  call:safe-0", "result safe-0 error=false did safe-0",
+		"assistant stop first answer", "user more", "assistant stop second answer")
+	settled(t, w)
 }
 
 func TestRetriesAreBilledOneByOne(t *testing.T) {
 	w := newWorld()
-	tries := 0
-	p := boot(t, w, 0, []turn{func(context.Context, func(provider.Delta)) (*message.Assistant, error) {
-		if tries++; tries < 3 {
+	p := boot(t, w, []turn{func(context.Context, func(provider.Delta)) (*message.Assistant, error) {
+		if w.flake("busy", 2) {
 			return nil, &provider.Error{Class: provider.Overloaded, Message: "busy"}
 		}
 		return say("ok")(nil, nil)
 	}})
-	r, _ := p.Prompt(session.MainStrand, text("go"))
-	if got := finish(t, p, r.Op); got.Outcome != machine.OutcomeCompleted {
+	if got := finish(t, p, prompt(t, p, text("go"))); got.Outcome != machine.OutcomeCompleted {
 		t.Fatalf("result %+v", got)
 	}
 	if rows, _ := w.store.ScanUsage(storage.UsageQuery{}); len(rows) != 3 {
@@ -171,47 +179,12 @@ func TestRetriesAreBilledOneByOne(t *testing.T) {
 	settled(t, w)
 }
 
-func TestAPanicInAToolOrAProviderIsAResult(t *testing.T) {
-	w := newWorld()
-	p := boot(t, w, 0, []turn{func(context.Context, func(provider.Delta)) (*message.Assistant, error) { panic("boom") }})
-	r, _ := p.Prompt(session.MainStrand, text("go"))
-	got := finish(t, p, r.Op)
-	if got.Outcome != machine.OutcomeFailed || !strings.Contains(got.Error.Message, "crashed") {
-		t.Errorf("result %+v", got)
-	}
-	settled(t, w)
-}
-
-func TestFactsComeInOrder(t *testing.T) {
-	w := newWorld()
-	var words []string
-	p := boot(t, w, 0, []turn{func(_ context.Context, sink func(provider.Delta)) (*message.Assistant, error) {
-		sink(provider.TextDelta{Text: "hel"})
-		sink(provider.TextDelta{Text: "lo"})
-		return say("hello")(nil, nil)
-	}}, func(c *engine.Config) {
-		c.Observe = func(f engine.Fact) {
-			word := fmt.Sprintf("%T", f)
-			if word != "engine.Committed" {
-				words = append(words, strings.TrimPrefix(word, "engine."))
-			}
-		}
-	})
-	r, _ := p.Prompt(session.MainStrand, text("go"))
-	finish(t, p, r.Op)
-	p.Close()
-	if got := strings.Join(words, " "); got != "RunStarted TextDelta TextDelta RunFinished" {
-		t.Errorf("got %s", got)
-	}
-}
-
 func TestMaxTurnsEndsTheRunAndSaysSo(t *testing.T) {
 	w := newWorld()
-	p := boot(t, w, 0, []turn{callTools("safe"), callTools("safe"), callTools("safe")})
-	prompt := text("go")
-	prompt.MaxTurns = new(int64(2))
-	r, _ := p.Prompt(session.MainStrand, prompt)
-	got := finish(t, p, r.Op)
+	p := boot(t, w, []turn{callTools("safe"), callTools("safe"), callTools("safe")})
+	in := text("go")
+	in.MaxTurns = new(int64(2))
+	got := finish(t, p, prompt(t, p, in))
 	if got.Outcome != machine.OutcomeFailed || got.Error.Code != machine.CodeMaxTurns {
 		t.Errorf("result %+v", got)
 	}
@@ -221,94 +194,67 @@ func TestMaxTurnsEndsTheRunAndSaysSo(t *testing.T) {
 	settled(t, w)
 }
 
-// TestEveryCommitMayBeTheLast kills the process right after each commit is
-// durable and before anybody hears of it, then boots again over what is left.
-func TestEveryCommitMayBeTheLast(t *testing.T) {
-	scenarios := map[string][]turn{
-		"simple": {say("hello")},
-		"tools":  {callTools("safe", "unsafe"), say("done")},
-		"deny":   {callTools("denied", "safe"), callTools("unsafe"), say("done")},
-	}
-	for name, turns := range scenarios {
-		t.Run(name, func(t *testing.T) {
-			crashes := 0
-			for k := 1; ; k++ {
-				w := newWorld()
-				if !crashAndRecover(t, w, k, turns) {
-					break // the run has fewer commits than k
-				}
-				crashes++
-			}
-			if crashes < 7 {
-				t.Errorf("only %d crashes: the scenario does not reach what it should", crashes)
-			}
-		})
-	}
-}
-
-// crashAndRecover reports whether commit k was reached.
-func crashAndRecover(t *testing.T, w *world, k int, turns []turn) bool {
-	t.Helper()
-	p := boot(t, w, k, turns)
-	var op id.OpID
-	if p.Engine != nil {
-		r, err := p.Prompt(session.MainStrand, text("go"))
-		if err == nil {
-			op = r.Op
-			_, err = p.Await(t.Context(), session.MainStrand, op)
-		}
-		select {
-		case <-p.dead:
-		default:
-			if err != nil {
-				t.Fatalf("commit %d: %v", k, err)
-			}
-			p.Close()
-			settled(t, w)
-			return false
-		}
-		p.Close()
-	}
-	q := boot(t, w, 0, turns)
-	if current, ok, err := q.Current(session.MainStrand); err != nil {
-		t.Fatal(err)
-	} else if ok {
-		op = current
-	}
-	if last, ok, _ := q.Session().LastResult(session.MainStrand); op.IsZero() && ok {
-		op = last.Value.OperationID // the recovery was quicker than this test
-	}
-	if op.IsZero() { // the crash came before the prompt was durable, which was not acknowledged: it is sent again
-		r, err := q.Prompt(session.MainStrand, text("go"))
-		if err != nil {
-			t.Fatalf("commit %d: prompt after restart: %v", k, err)
-		}
-		op = r.Op
-	}
-	if got, err := q.Await(t.Context(), session.MainStrand, op); err != nil || got.Outcome != machine.OutcomeCompleted {
-		t.Fatalf("commit %d: %+v, %v\n%s", k, got, err, transcript(t, w))
-	}
-	q.Close()
-	settled(t, w)
-	return true
-}
-
-func TestACrashedStrandRefusesInputAndSaysWhatIsKept(t *testing.T) {
+func TestACallThatWasCutOffIsAnsweredAndNotRun(t *testing.T) {
 	w := newWorld()
-	p := boot(t, w, 6, []turn{say("hello")})
-	r, err := p.Prompt(session.MainStrand, text("go"))
-	if err != nil {
-		t.Fatal(err)
+	p := boot(t, w, []turn{reply(message.Length, calls("unsafe")...), say("done")})
+	finish(t, p, prompt(t, p, text("go")))
+	if w.ran["unsafe-0"] != 0 || !strings.Contains(transcript(t, w), "result unsafe-0 error=true the response was cut off") {
+		t.Errorf("it ran %d times\n%s", w.ran["unsafe-0"], transcript(t, w))
 	}
-	_, err = p.Await(t.Context(), session.MainStrand, r.Op)
-	if err == nil || !strings.Contains(err.Error(), "keeps everything up to its last commit") {
+	settled(t, w)
+}
+
+func TestInputThatSaysNothingIsRefused(t *testing.T) {
+	w := newWorld()
+	p := boot(t, w, nil)
+	for name, in := range map[string]engine.Prompt{"no block": {}, "empty text": text("")} {
+		if r, err := p.Prompt(session.MainStrand, in); err != machine.ErrInvalidMessage {
+			t.Errorf("%s: %+v, %v", name, r, err)
+		}
+	}
+	if _, ok, err := p.Current(session.MainStrand); ok || err != nil {
+		t.Errorf("a run is open: %v, %v", ok, err)
+	}
+	if _, err := p.Prompt("other", text("go")); err == nil || !strings.Contains(err.Error(), `no strand "other"`) {
+		t.Errorf("a strand that is not there: %v", err)
+	}
+	if _, ok, err := p.Abort("other"); ok || err != nil {
+		t.Errorf("abort of a strand that is not there: %v, %v", ok, err)
+	}
+}
+
+func TestConfigureChangesWhatTheNextStepUses(t *testing.T) {
+	w := newWorld()
+	p := boot(t, w, []turn{say("one"), say("two")})
+	finish(t, p, prompt(t, p, text("go")))
+	rename := func(c machine.Configuration) machine.Configuration { c.Model.ModelID = "other"; return c }
+	for range 2 { // the second changes nothing, and commits nothing
+		if err := p.Configure(session.MainStrand, rename); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, _, err := p.Session().StrandConfig(session.MainStrand)
+	if err != nil || got.Value.Model.ModelID != "other" {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	before, _, _ := p.Session().StrandState(session.MainStrand)
+	if got.Seq != before.Seq+1 {
+		t.Errorf("configured at seq %d, the run ended at %d", got.Seq, before.Seq)
+	}
+	if err := p.Configure("other", rename); err == nil {
+		t.Error("a strand that is not there was configured")
+	}
+	finish(t, p, prompt(t, p, text("again")))
+	settled(t, w)
+}
+
+func TestAwaitTellsAnOperationThatIsNotThere(t *testing.T) {
+	w := newWorld()
+	p := boot(t, w, []turn{say("hello")})
+	op := prompt(t, p, text("go"))
+	finish(t, p, op)
+	finish(t, p, op) // again: the result stays
+	if _, err := p.Await(t.Context(), session.MainStrand, id.OpID{}); err != engine.ErrNoOperation {
 		t.Errorf("got %v", err)
-	}
-	if _, err := p.Prompt(session.MainStrand, text("again")); err == nil {
-		t.Error("input was taken by a stopped strand")
-	}
-	p.Close()
-	if _, err := p.Prompt(session.MainStrand, text("again")); !errors.Is(err, engine.ErrClosed) {
-		t.Errorf("after close: %v", err)
 	}
 }

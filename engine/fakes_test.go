@@ -3,14 +3,17 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
-	"github.com/loom-run/loom/core/tx"
+	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/machine"
@@ -29,10 +32,11 @@ type world struct {
 	asked   int            // provider requests
 	seed    uint64
 	clockMs int64
+	flaked  map[string]int // failures that were shown, by name
 }
 
 func newWorld() *world {
-	w := &world{ran: make(map[string]int), clockMs: 1_767_225_600_000}
+	w := &world{ran: make(map[string]int), flaked: make(map[string]int), clockMs: 1_767_225_600_000}
 	w.store = memory.New(w.now)
 	return w
 }
@@ -51,36 +55,39 @@ func (w *world) entropy() uint64 {
 	return w.seed * 0x9E3779B97F4A7C15
 }
 
-// crashing is a store whose process dies right after commit n is durable: that
-// commit and every later one gets no answer.
-type crashing struct {
-	storage.Store
-	mu   sync.Mutex
-	left int
-	dead chan struct{}
+// flake reports n times that something fails.
+func (w *world) flake(name string, n int) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.flaked[name]++
+	return w.flaked[name] <= n
 }
 
-func (c *crashing) Commit(t tx.Tx) (tx.Result, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.left == 0 {
-		return tx.Result{}, &tx.Faulted{Reason: "the process is dead"}
-	}
-	r, err := c.Store.Commit(t)
-	if err != nil {
-		return r, err
-	}
-	if c.left--; c.left == 0 {
-		close(c.dead)
-		return tx.Result{}, &tx.Faulted{Reason: "the process died"}
-	}
-	return r, nil
+// knows reports whether input is durable, queued or placed. A client that got no
+// answer looks before it sends again.
+func (w *world) knows(text string) bool {
+	quoted := string(jsonv.Str(text).Append(nil))
+	cells, _ := w.store.Registers(register.PendingEntry, "")
+	rows, _ := w.store.ScanEntries(storage.EntryQuery{})
+	return slices.ContainsFunc(cells, func(c storage.KeyedCell) bool { return strings.Contains(c.Value.String(), quoted) }) ||
+		slices.ContainsFunc(rows, func(e entry.Entry) bool {
+			u, ok := messageOf(e).(*message.User)
+			return ok && message.TextOf(u.Content) == text
+		})
 }
+
+// messageOf is nil for entries that are none.
+func messageOf(e entry.Entry) message.Message {
+	b, _ := e.Body.(entry.Message)
+	return b.Message
+}
+
+type turn = func(context.Context, func(provider.Delta)) (*message.Assistant, error)
 
 // scriptedModel answers by how many assistant messages it sees.
 type scriptedModel struct {
 	w     *world
-	turns []func(ctx context.Context, sink func(provider.Delta)) (*message.Assistant, error)
+	turns []turn
 }
 
 func (m *scriptedModel) Resolve(machine.ModelRef) (provider.Model, provider.Provider, error) {
@@ -103,56 +110,105 @@ func (m *scriptedModel) Stream(ctx context.Context, req provider.Request, sink f
 	return m.turns[n](ctx, sink)
 }
 
-func reply(stop message.StopReason, blocks ...message.AssistantBlock) func(context.Context, func(provider.Delta)) (*message.Assistant, error) {
+func reply(stop message.StopReason, blocks ...message.AssistantBlock) turn {
 	return func(context.Context, func(provider.Delta)) (*message.Assistant, error) {
 		u := usage.Usage{Input: 10, Output: 2, TotalTokens: 12, Evidence: usage.Reported(usage.API, usage.Complete)}
 		return &message.Assistant{Content: blocks, API: "fake", Provider: "fake", Model: "m", StopReason: stop, Usage: u}, nil
 	}
 }
 
-func say(text string) func(context.Context, func(provider.Delta)) (*message.Assistant, error) {
-	return reply(message.Stop, message.Text{Text: text})
-}
+func say(text string) turn { return reply(message.Stop, message.Text{Text: text}) }
 
-func callTools(names ...string) func(context.Context, func(provider.Delta)) (*message.Assistant, error) {
+func callTools(names ...string) turn { return reply(message.ToolUse, calls(names...)...) }
+
+func calls(names ...string) []message.AssistantBlock {
 	var blocks []message.AssistantBlock
 	for i, n := range names {
 		blocks = append(blocks, message.ToolCall{ID: fmt.Sprintf("%s-%d", n, i), Name: n, Arguments: jsonv.Obj()})
 	}
-	return reply(message.ToolUse, blocks...)
+	return blocks
 }
 
-// toolbox has the tools safe, unsafe, slow (until cancelled) and denied.
+// blocked is a turn that ends only with its context, as a provider reports it.
+func blocked(entered chan<- struct{}) turn {
+	return func(ctx context.Context, _ func(provider.Delta)) (*message.Assistant, error) {
+		entered <- struct{}{}
+		<-ctx.Done()
+		return nil, &provider.Error{Class: provider.Cancelled, Message: "the request was cancelled"}
+	}
+}
+
+// toolbox has the tools safe and ender, which may be replayed and of which the
+// second ends the run, unsafe, slow (until it is cancelled) and denied.
 type toolbox struct {
 	w       *world
 	started chan string // nil: nobody listens
+
+	mu      sync.Mutex
+	granted int // clearances given out
+	used    int // run or released
+	aborted []id.OpID
 }
 
 func (t *toolbox) Offer([]string) []provider.Tool { return nil }
-func (t *toolbox) Abort(id.OpID)                  {}
+
+func (t *toolbox) Abort(op id.OpID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.aborted = append(t.aborted, op)
+}
 
 func (t *toolbox) Clear(c engine.Call) (engine.Clearance, *message.ToolResult) {
 	if c.Call.Name == "denied" {
 		return nil, result(c.Call, "not allowed", true)
 	}
-	return &clearance{t, c.Call}, nil
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.granted++
+	return &clearance{t: t, call: c.Call}, nil
+}
+
+// settled checks that no clearance leaked.
+func (t *toolbox) settled(tb testing.TB) {
+	tb.Helper()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.granted != t.used {
+		tb.Errorf("%d clearances were given out and %d run or given back", t.granted, t.used)
+	}
 }
 
 type clearance struct {
 	t    *toolbox
 	call message.ToolCall
+	over bool
 }
 
 func (c *clearance) Replay() machine.Replay {
-	if c.call.Name == "safe" {
+	if repeatable(c.call.Name) {
 		return machine.ReplaySafe
 	}
 	return machine.ReplayNever
 }
+
 func (c *clearance) Exclusive() bool { return c.call.Name != "safe" }
-func (c *clearance) Release()        {}
+
+func repeatable(tool string) bool { return tool == "safe" || tool == "ender" || tool == "abort" }
+
+func (c *clearance) use() {
+	c.t.mu.Lock()
+	defer c.t.mu.Unlock()
+	if c.over {
+		panic("the clearance of " + c.call.ID + " was used twice")
+	}
+	c.over = true
+	c.t.used++
+}
+
+func (c *clearance) Release() { c.use() }
 
 func (c *clearance) Run(ctx context.Context, progress func(engine.Output)) (*message.ToolResult, bool) {
+	c.use()
 	c.t.w.mu.Lock()
 	c.t.w.ran[c.call.ID]++
 	c.t.w.mu.Unlock()
@@ -164,7 +220,7 @@ func (c *clearance) Run(ctx context.Context, progress func(engine.Output)) (*mes
 		return result(c.call, "cancelled", true), false
 	}
 	progress(engine.Output{Stream: "stdout", Tail: "working", TotalBytes: 7})
-	return result(c.call, "did "+c.call.ID, false), false
+	return result(c.call, "did "+c.call.ID, false), c.call.Name == "ender"
 }
 
 func result(c message.ToolCall, text string, isError bool) *message.ToolResult {
@@ -174,38 +230,36 @@ func result(c message.ToolCall, text string, isError bool) *message.ToolResult {
 // process is one life of the engine over a world.
 type process struct {
 	*engine.Engine
-	dead chan struct{}
+	tools *toolbox
 }
 
-// boot opens the world's session; crashAfter > 0 kills the process at that commit.
-func boot(t *testing.T, w *world, crashAfter int, turns []func(context.Context, func(provider.Delta)) (*message.Assistant, error), change ...func(*engine.Config)) *process {
-	t.Helper()
-	p := &process{dead: make(chan struct{})}
-	var store storage.Store = w.store
-	if crashAfter > 0 {
-		store = &crashing{Store: w.store, left: crashAfter, dead: p.dead}
-	}
-	cfg := engine.Config{
-		Session: session.New(store), Models: &scriptedModel{w, turns}, Tools: &toolbox{w: w},
+// config is what an engine of these tests works with. Timers fire at once.
+func config(w *world, store storage.Store, turns []turn) (engine.Config, *toolbox) {
+	box := &toolbox{w: w}
+	return engine.Config{
+		Session: session.New(store), Models: &scriptedModel{w, turns}, Tools: box,
 		Clock: w.now, Entropy: w.entropy, After: func(time.Duration) <-chan time.Time { c := make(chan time.Time, 1); c <- time.Time{}; return c },
 		Settings: machine.Settings{SteeringMode: machine.DrainAll, FollowUpMode: machine.DrainAll, ToolExecution: machine.Parallel},
 		Retry:    machine.RetryPolicy{MaxAttempts: new(int64(3)), BaseDelayMs: 1, MaxDelayMs: 2},
-	}
+	}, box
+}
+
+var fakeConfiguration = machine.Configuration{Model: machine.ModelRef{Provider: "fake", ModelID: "m"}, ThinkingLevel: machine.ThinkingOff}
+
+// boot opens the world's session and starts its drivers.
+func boot(t *testing.T, w *world, turns []turn, change ...func(*engine.Config)) *process {
+	t.Helper()
+	cfg, box := config(w, w.store, turns)
 	for _, f := range change {
 		f(&cfg)
 	}
 	e, err := engine.Open(cfg)
 	if err != nil {
-		return p // the crash hit the mint of the session's id
-	}
-	p.Engine = e
-	if err := e.Start(machine.Configuration{Model: machine.ModelRef{Provider: "fake", ModelID: "m"}, ThinkingLevel: machine.ThinkingOff}); err != nil {
-		select {
-		case <-p.dead:
-		default:
-			t.Fatalf("start: %v", err)
-		}
+		t.Fatal(err)
 	}
 	t.Cleanup(e.Close)
-	return p
+	if err := e.Start(fakeConfiguration); err != nil {
+		t.Fatal(err)
+	}
+	return &process{e, box}
 }

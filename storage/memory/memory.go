@@ -295,22 +295,23 @@ func (s *Store) ScanBranch(q storage.BranchQuery) ([]entry.Entry, error) {
 	if !ok || n < 0 {
 		return nil, &storage.UnknownEntry{ID: q.Start}
 	}
+	stops := func(e entry.Entry) bool {
+		return q.StopAtKind != "" && e.Body.Kind() == q.StopAtKind || !q.StopAtID.IsZero() && e.ID == q.StopAtID
+	}
 	var path []entry.Entry // newest first
 	for {
 		e := s.entries[n]
 		path = append(path, e)
-		if e.Parent.IsZero() {
+		if e.Parent.IsZero() || q.Order != storage.OldestFirst && stops(e) {
 			break
 		}
 		n = s.place[e.Parent.String()] // exists: the commit checked it
 	}
 	if q.Order == storage.OldestFirst {
 		slices.Reverse(path)
-	}
-	if i := slices.IndexFunc(path, func(e entry.Entry) bool {
-		return q.StopAtKind != "" && e.Body.Kind() == q.StopAtKind || !q.StopAtID.IsZero() && e.ID == q.StopAtID
-	}); i >= 0 {
-		path = path[:i+1]
+		if i := slices.IndexFunc(path, stops); i >= 0 {
+			path = path[:i+1]
+		}
 	}
 	path = slices.DeleteFunc(path, func(e entry.Entry) bool {
 		if !matches(e, q.Kind, q.CustomType) {
