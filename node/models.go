@@ -1,6 +1,8 @@
 package node
 
 import (
+	"errors"
+	"io"
 	"net/http"
 	"sync"
 
@@ -59,4 +61,18 @@ func (c *catalogued) Resolve(ref machine.ModelRef) (provider.Model, provider.Pro
 	}
 	c.open[ref] = opened{choice.Model, p}
 	return choice.Model, p, nil
+}
+
+// Close gives up the connections of the providers that were opened.
+func (c *catalogued) Close() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var errs []error
+	for _, o := range c.open {
+		if p, ok := o.provider.(io.Closer); ok {
+			errs = append(errs, p.Close())
+		}
+	}
+	clear(c.open)
+	return errors.Join(errs...)
 }

@@ -34,6 +34,7 @@ package node
 import (
 	"errors"
 	"fmt"
+	"io"
 	"sync"
 
 	"github.com/loom-run/loom/core/clock"
@@ -202,6 +203,9 @@ func (n *Node) Close() error {
 	var errs []error
 	for _, s := range slots {
 		errs = append(errs, s.close())
+	}
+	if m, ok := n.cfg.Models.(io.Closer); ok {
+		errs = append(errs, m.Close())
 	}
 	return errors.Join(errs...)
 }
