@@ -125,13 +125,17 @@ func (a *alarm) stop() {
 // otherwise the state has an ending.
 func (d *driver) loop(ctx, pull context.Context, frames <-chan pulled) error {
 	done, giveUp := ctx.Done(), (<-chan struct{})(nil)
+	leaving := false // in the abort leg
 	for {
 		select {
 		case got, ok := <-frames:
 			switch {
+			case ok && got.err == nil:
+			case leaving: // asked to stop: that is why the end was not waited for
+				return d.lose(plane.Interrupted, context.Cause(ctx))
 			case !ok:
 				return d.lose(plane.StreamClosed, nil)
-			case got.err != nil:
+			default:
 				return d.lose(plane.StreamBroke, got.err)
 			}
 			if err := d.step(got.frame); err != nil {
@@ -149,7 +153,7 @@ func (d *driver) loop(ctx, pull context.Context, frames <-chan pulled) error {
 				return err
 			}
 		case <-done:
-			done = nil
+			done, leaving = nil, true
 			if err := d.flush(); err != nil {
 				return err
 			}

@@ -19,7 +19,9 @@ import (
 )
 
 // The browser's event loop is a goroutine of the runtime there.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("runtime.handleEvent")) }
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("runtime.handleEvent"))
+}
 
 func timer(d time.Duration) (<-chan time.Time, func()) {
 	t := time.NewTimer(d)
@@ -229,6 +231,7 @@ func TestAnAbortWaitsForTheEndAndNotForever(t *testing.T) {
 		"no timer":              {ports: client.Ports{AbortWait: 5 * time.Second}, want: "interrupted"},
 		"nobody to tell":        {ports: client.Ports{Timer: timer, AbortWait: 5 * time.Second}, want: "interrupted", hangs: true},
 		"a second key":          {ports: client.Ports{Timer: timer, AbortWait: 5 * time.Second}, giveUp: time.Second, want: "interrupted", took: time.Second},
+		"the stream breaks":     {end: &beat{after: 2 * time.Second, err: errors.New("reset")}, ports: client.Ports{Timer: timer, AbortWait: 5 * time.Second}, want: "interrupted", took: 2 * time.Second},
 		"no answer, second key": {hangs: true, ports: client.Ports{}, giveUp: time.Second, want: "interrupted", took: time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
