@@ -48,6 +48,7 @@ type resident struct {
 	engine  *engine.Engine
 	broker  *broker.Broker
 	tools   *tools.Registry
+	blobs   *blob.Store
 	mode    policy.Mode
 	cwd     string
 }
@@ -167,6 +168,10 @@ func (s *Slot) load(o Opening) (_ *resident, err error) {
 	if err := s.awaitTools(); err != nil {
 		return nil, err
 	}
+	r.blobs = blob.Open(s.node.home.blobs(s.id))
+	if _, err := r.blobs.Sweep(); err != nil { // halves that a killed process left
+		return nil, fmt.Errorf("the outputs of the session cannot be opened: %w; the session is unchanged", err)
+	}
 	return r, s.run(r, o)
 }
 
@@ -227,7 +232,7 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 		return err
 	}
 	r.tools, err = tools.New(tools.Deps{
-		Workspace: r.cwd, Closed: []string{s.node.home.dir}, Broker: r.broker, Blobs: blob.Open(s.node.home.blobs(s.id)),
+		Workspace: r.cwd, Closed: []string{s.node.home.dir}, Broker: r.broker, Blobs: r.blobs,
 	})
 	if err != nil {
 		return &ErrWorkspace{r.cwd, err}
@@ -306,9 +311,7 @@ func (r *resident) close() error {
 		r.engine.Close()
 	}
 	if r.broker != nil {
-		if left := r.broker.Close(); left > 0 {
-			errs = append(errs, fmt.Errorf("%d commands did not end", left))
-		}
+		r.broker.Close() // the engine joined every command; what were left would end now
 	}
 	if r.tools != nil {
 		errs = append(errs, r.tools.Close())
