@@ -281,7 +281,7 @@ func phases() []phaseGen {
 		{"tools", rapid.Custom(func(t *rapid.T) machine.Phase {
 			return machine.RunningTools{Batch: machine.Batch{
 				AssistantID: coretest.EntryID().Draw(t, "assistantEntryId"), Configuration: genConfiguration().Draw(t, "configuration"),
-				TurnID: coretest.Text().Draw(t, "turnId"), Calls: rapid.SliceOfN(genCall(rapid.IntRange(-1, 4)), 0, 4).Draw(t, "calls"),
+				TurnID: coretest.Text().Draw(t, "turnId"), Calls: rapid.SliceOfN(genCall(rapid.OneOf(rapid.IntRange(0, 4), rapid.IntRange(-1, 6))), 0, 4).Draw(t, "calls"),
 			}}
 		})},
 		{"compaction", rapid.Custom(func(t *rapid.T) machine.Phase {

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/loom-run/loom/core/entry"
@@ -85,42 +84,42 @@ func (p *plan) settleLost(g GenPending) Action {
 		m.StopReason = message.Aborted
 		return p.record(g, m, AtCheckpoint{p.mayFinish(g)})
 	}
-	return p.record(g, m, p.retryOr(g, lostResponse, nil, OperationError{Code: CodeInterrupted, Message: lostResponse}))
+	return p.record(g, m, p.retryOr(g, m, OperationError{Code: CodeInterrupted, Message: lostResponse}))
 }
 
 // settle classifies a response; the first rule that matches decides.
 func (p *plan) settle(g GenPending, m *message.Assistant) Action {
 	m = new(*m) // the rules below may normalise the stop reason
-	text := errorText(m)
-	_, calls := m.ToolCalls()
-	switch {
-	case p.cancelled():
+	if p.cancelled() {
 		m.StopReason, m.Deferred = message.Aborted, nil
 		return p.record(g, m, AtCheckpoint{p.mayFinish(g)})
-	case m.StopReason == message.Aborted:
-		return fault("response "+g.ResponseID.String(), "no aborted response of a run that nobody aborted", text)
-	case overflow(g, m):
+	}
+	if overflow(g, m) {
 		return p.recordError(g, m, CodeContextOverflow, "the conversation no longer fits the model's context window")
-	case m.StopReason == message.Deferred:
+	}
+	switch m.StopReason {
+	case message.Deferred:
 		if !validHandle(g, m.Deferred) {
 			return p.recordError(g, m, CodeInvalidDeferred, "the provider deferred its response under a handle that does not name this request")
 		}
 		return p.recordError(g, m, CodeDeferred, "the provider deferred its response and this version cannot fetch it later")
-	case m.StopReason == message.Error:
-		e := OperationError{Code: CodeProviderError, Message: text, Details: m.Diagnostics}
+	case message.Error:
+		e := OperationError{Code: CodeProviderError, Message: errorText(m), Details: m.Diagnostics}
 		if m.RawStopReason == nil || *m.RawStopReason != RetryableStop {
 			return p.record(g, m, FailureDrain{e, FromResponse{g.ResponseID}})
 		}
-		return p.record(g, m, p.retryOr(g, text, m, e))
-	case len(calls) > 0 && (m.StopReason == message.ToolUse || m.StopReason == message.Stop || m.StopReason == message.Length):
-		return p.record(g, m, RunningTools{p.batch(g, calls)})
-	case m.StopReason == message.ToolUse: // it announced calls and carries none: there is nothing to run
-		m.StopReason = message.Stop
+		return p.record(g, m, p.retryOr(g, m, e))
+	case message.ToolUse, message.Stop, message.Length:
+		if _, calls := m.ToolCalls(); len(calls) > 0 {
+			return p.record(g, m, RunningTools{p.batch(g, calls)})
+		}
+		if m.StopReason == message.ToolUse { // it announced calls and carries none
+			m.StopReason = message.Stop
+		}
 		return p.record(g, m, AtCheckpoint{p.mayFinish(g)})
-	case m.StopReason == message.Stop || m.StopReason == message.Length:
-		return p.record(g, m, AtCheckpoint{p.mayFinish(g)})
+	case message.Aborted, message.Pending:
 	}
-	return fault("response "+g.ResponseID.String(), "a settled stop reason", string(m.StopReason))
+	return fault("response "+g.ResponseID.String(), "a settled response, of a run that nobody aborted", string(m.StopReason))
 }
 
 func (p *plan) mayFinish(g GenPending) Checkpoint {
@@ -147,26 +146,22 @@ func (p *plan) record(g GenPending, m *message.Assistant, next Phase) Action {
 }
 
 // retryOr waits for another attempt, or fails with e when none is left.
-func (p *plan) retryOr(g GenPending, text string, m *message.Assistant, e OperationError) Phase {
+func (p *plan) retryOr(g GenPending, m *message.Assistant, e OperationError) Phase {
 	policy := g.Context.RetryPolicy
 	if policy.MaxAttempts != nil && g.Attempt >= *policy.MaxAttempts {
 		return FailureDrain{e, FromResponse{g.ResponseID}}
 	}
-	wait := max(Backoff(policy, g.Attempt, g.ResponseID), retryAfter(m))
-	return Generating{GenRetryWait{g.Context, g.Attempt + 1, later(p.in.Now, wait), text}}
+	wait := min(max(Backoff(policy, g.Attempt, g.ResponseID), retryAfter(m)), longestWait)
+	return Generating{GenRetryWait{g.Context, g.Attempt + 1, p.in.Now + wait, e.Message}}
 }
 
-// later is now and a wait that may be of any length: a provider names it.
-func later(now, wait int64) int64 {
-	if t := now + wait; t >= now {
-		return t
-	}
-	return math.MaxInt64
-}
+// longestWait is a year in ms. A provider may wish for any number; this one does
+// not wrap around in anybody's clock or timer.
+const longestWait = 365 * 24 * 60 * 60 * 1000
 
 // retryAfter is the provider's own wish in ms; it can only lengthen a wait.
 func retryAfter(m *message.Assistant) int64 {
-	if m == nil || m.Diagnostics == nil {
+	if m.Diagnostics == nil {
 		return 0
 	}
 	v, _ := m.Diagnostics.Get("retry_after_ms")
@@ -178,7 +173,7 @@ func retryAfter(m *message.Assistant) int64 {
 // base, capped, with jitter over the upper half. The jitter is drawn from the
 // failed attempt's entry id, so that a replay waits as long.
 func Backoff(policy RetryPolicy, n int64, failed id.EntryID) int64 {
-	e := min(max(n-1, 0), 20)
+	e := min(max(n, 1)-1, 20)
 	d := policy.MaxDelayMs
 	if base := max(policy.BaseDelayMs, 0); base <= d>>e {
 		d = base << e

@@ -2,6 +2,7 @@ package machine_test
 
 import (
 	"flag"
+	"slices"
 
 	"github.com/loom-run/loom/core/clock"
 	"github.com/loom-run/loom/core/entry"
@@ -171,6 +172,12 @@ func states() (list []named[machine.State]) {
 		add("run/failure_drain/"+p.name, run(machine.FailureDrain{Error: failure, Provenance: p.value}))
 	}
 	return list
+}
+
+// state is the sample with a name.
+func state(name string) machine.State {
+	all := states()
+	return all[slices.IndexFunc(all, func(s named[machine.State]) bool { return s.name == name })].value
 }
 
 // structurals yields the stages of a summary in a fixed order.

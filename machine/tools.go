@@ -83,7 +83,7 @@ func (p *plan) begin(b Batch, n int) Action {
 		return p.stage(b, n, notRun(call, "the run was aborted before this call started; it was not executed"), false)
 	}
 	if p.in.BatchSource.StopReason == message.Length {
-		return p.stage(b, n, notRun(call, "the response was cut off at its output limit while this call was being written, so its arguments may be incomplete; it was not executed, send it again"), false)
+		return p.stage(b, n, notRun(call, "the response was cut off at its output limit, so the arguments of this call may be incomplete; it was not executed, send it again"), false)
 	}
 	if raw, reason, malformed := message.AsMalformed(call.Arguments); malformed {
 		return p.stage(b, n, notRun(call, MalformedRefusal(raw, reason)), false)
