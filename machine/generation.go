@@ -34,19 +34,27 @@ func (p *plan) generate(g Generation) Action {
 		}
 		return p.to(Generating{GenReady{g.Context, g.NextAttempt}})
 	case GenReady:
-		switch o := p.in.Observation.(type) {
-		case nil:
-			return AwaitEffect{AdmissionKey{g.Context}}
-		case AdmissionRefused:
-			return p.to(FailureDrain{o.Error, FromConfiguration{}})
-		case Admitted:
-			pending := GenPending{
-				Context: g.Context, Attempt: g.NextAttempt,
-				ResponseID: p.mintEntry(), UsageID: p.mintUsage(),
-				IntendedOutputLimit: o.OutputLimit, ContextWindow: o.ContextWindow, RequestAPI: o.RequestAPI,
-			}
-			return p.dispatch(Generate{g.Context, g.NextAttempt, pending.ResponseID, pending.UsageID}, Generating{pending})
+		return p.request(g)
+	}
+	return p.unexpected()
+}
+
+// request asks whether the model can be used, and makes the intent of a request
+// durable once it can.
+func (p *plan) request(g GenReady) Action {
+	switch o := p.in.Observation.(type) {
+	case nil:
+		return AwaitEffect{AdmissionKey{g.Context}}
+	case AdmissionRefused:
+		return p.to(FailureDrain{o.Error, FromConfiguration{}})
+	case Admitted:
+		pending := GenPending{
+			Context: g.Context, Attempt: g.NextAttempt,
+			ResponseID: p.mintEntry(), UsageID: p.mintUsage(),
+			IntendedOutputLimit: o.OutputLimit, ContextWindow: o.ContextWindow, RequestAPI: o.RequestAPI,
 		}
+		return p.dispatch(Generate{g.Context, g.NextAttempt, pending.ResponseID, pending.UsageID}, Generating{pending})
+	default: // not about an admission
 	}
 	return p.unexpected()
 }
@@ -68,6 +76,7 @@ func (p *plan) response(g GenPending) Action {
 		if o.ResponseID == g.ResponseID {
 			return p.settleLost(g)
 		}
+	default: // not about a response
 	}
 	return p.unexpected()
 }

@@ -12,12 +12,12 @@ import (
 
 // NextAction decides the next step of an operation.
 func NextAction(op Operation, st State, in Inputs) Action {
-	if op.Intent.kind() != st.Work.kind() {
-		return fault("op.state of "+op.ID.String(), "the state of a "+op.Intent.kind(), st.Work.kind())
+	if op.Intent.intent() != st.Work.work() {
+		return fault("op.state of "+op.ID.String(), "the state of a "+op.Intent.intent(), st.Work.work())
 	}
 	run, ok := st.Work.(*Run)
 	if !ok {
-		return fault("operation "+op.ID.String(), "a run", st.Work.kind()+", which this version cannot execute")
+		return fault("operation "+op.ID.String(), "a run", st.Work.work()+", which this version cannot execute")
 	}
 	p := &plan{op: op, control: st.Control, run: *run, in: in, ids: in.IDs, leaf: in.Leaf}
 	if p.cancelled() && !inFlight(run.Phase) {

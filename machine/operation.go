@@ -17,7 +17,7 @@ type Operation struct {
 }
 
 // Intent is one of RunIntent, CompactionIntent, NavigationIntent.
-type Intent interface{ kind() string }
+type Intent interface{ intent() string }
 
 // RunIntent drives prompts until the model may finish.
 type RunIntent struct{ PromptEntryIDs []id.EntryID }
@@ -40,9 +40,9 @@ const (
 	kindNavigation = "navigation"
 )
 
-func (RunIntent) kind() string        { return kindRun }
-func (CompactionIntent) kind() string { return kindCompaction }
-func (NavigationIntent) kind() string { return kindNavigation }
+func (RunIntent) intent() string        { return kindRun }
+func (CompactionIntent) intent() string { return kindCompaction }
+func (NavigationIntent) intent() string { return kindNavigation }
 
 // ModelRef is the durable identity of a model: the catalogue's entry name and
 // the id that is sent.
@@ -85,7 +85,7 @@ func (op Operation) Value() jsonv.Value {
 		w.Num("startedAt", op.StartedAt)
 		w.Name("intent")
 		w.Begin()
-		w.Str("kind", op.Intent.kind())
+		w.Str("kind", op.Intent.intent())
 		switch in := op.Intent.(type) {
 		case RunIntent:
 			entryList(w, "promptEntryIds", in.PromptEntryIDs)

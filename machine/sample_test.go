@@ -3,6 +3,7 @@ package machine_test
 import (
 	"flag"
 	"slices"
+	"sync"
 
 	"github.com/loom-run/loom/core/clock"
 	"github.com/loom-run/loom/core/entry"
@@ -51,7 +52,7 @@ type named[T any] struct {
 }
 
 // codecs are all registers whose payload this package owns.
-func codecs() []codec {
+var codecs = sync.OnceValue(func() []codec {
 	return []codec{
 		codecOf(register.OpState, machine.DecodeState, machine.State.Value, states()...),
 		codecOf(register.OpMeta, machine.DecodeOperation, machine.Operation.Value, operations()...),
@@ -63,7 +64,7 @@ func codecs() []codec {
 		codecOf(register.StrandLastResult, machine.DecodeLastResult, machine.LastResult.Value, results()...),
 		codecOf(register.PendingEntry, machine.DecodePendingEntry, machine.PendingEntry.Value, pendings()...),
 	}
-}
+})
 
 func ids(n int) id.Generator {
 	return id.NewGenerator(clock.Fixed(1767225600000+int64(n)), uint64(n))

@@ -29,7 +29,7 @@ func (Running) control()         {}
 func (CancelRequested) control() {}
 
 // Work is one of *Run, *Compaction, *Navigation; it matches the operation's intent.
-type Work interface{ kind() string }
+type Work interface{ work() string }
 
 // Run is the state of a run.
 type Run struct {
@@ -55,9 +55,9 @@ type Navigation struct {
 	Structural         *Structural
 }
 
-func (*Run) kind() string        { return kindRun }
-func (*Compaction) kind() string { return kindCompaction }
-func (*Navigation) kind() string { return kindNavigation }
+func (*Run) work() string        { return kindRun }
+func (*Compaction) work() string { return kindCompaction }
+func (*Navigation) work() string { return kindNavigation }
 
 // Settings are captured when a run is accepted.
 type Settings struct {

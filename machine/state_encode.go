@@ -7,7 +7,7 @@ func (s State) Value() jsonv.Value { return tree(s.write) }
 
 func (s State) write(w *jsonv.Writer) {
 	w.Begin()
-	w.Str("kind", s.Work.kind())
+	w.Str("kind", s.Work.work())
 	w.Name("control")
 	w.Begin()
 	switch c := s.Control.(type) {

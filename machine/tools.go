@@ -67,6 +67,7 @@ func (p *plan) advance(b Batch, frontier int) Action {
 			if p.run.Settings.ToolExecution == Sequential {
 				return AwaitEffect{CallsKey{b.TurnID, flying}}
 			}
+		case OutcomeReady, Completed:
 		}
 	}
 	return AwaitEffect{CallsKey{b.TurnID, flying}}
@@ -136,6 +137,7 @@ func (p *plan) observe(b Batch) Action {
 		if n, ok := find[InFlight](b, o.SourceIndex); ok {
 			return p.orphaned(b, n, o)
 		}
+	default: // not about a call
 	}
 	return p.unexpected()
 }
