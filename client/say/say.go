@@ -11,7 +11,8 @@
 // # Key types
 //
 // [Clean] bounds and escapes, [Line] does so on one line, [All] escapes without
-// a bound. [Hidden] is the rule that all of them share.
+// a bound, [JSON] does so for a document. [Hidden] is the rule that all of them
+// share.
 //
 // # Relationships
 //
@@ -31,7 +32,9 @@
 package say
 
 import (
+	"fmt"
 	"strings"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -126,6 +129,30 @@ func All(text string) string {
 		i += n
 	}
 	return b.String()
+}
+
+// JSON escapes a JSON document without changing what it says: hidden characters
+// stand in its strings only, where \u202e and the like are the same character.
+func JSON(text []byte) []byte {
+	var out []byte
+	done := 0
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRune(text[i:])
+		if Hidden(r) {
+			out = append(out, text[done:i]...)
+			if hi, lo := utf16.EncodeRune(r); hi != utf8.RuneError {
+				out = fmt.Appendf(out, `\u%04x\u%04x`, hi, lo)
+			} else {
+				out = fmt.Appendf(out, `\u%04x`, r)
+			}
+			done = i + n
+		}
+		i += n
+	}
+	if done == 0 {
+		return text
+	}
+	return append(out, text[done:]...)
 }
 
 // firstUnfit returns where the first character stands that needs escaping, or

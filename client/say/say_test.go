@@ -1,6 +1,8 @@
 package say_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -142,4 +144,22 @@ func BenchmarkAllPlain(b *testing.B) {
 	for b.Loop() {
 		say.All(text)
 	}
+}
+
+func TestJSONSaysTheSameAndHidesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := strings.ToValidUTF8(hostile().Draw(t, "in"), "?")
+		var document bytes.Buffer
+		e := json.NewEncoder(&document)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(map[string]string{in: in}); err != nil {
+			t.Fatal(err)
+		}
+		got := say.JSON(document.Bytes())
+		fit(t, string(got))
+		var back map[string]string
+		if err := json.Unmarshal(got, &back); err != nil || back[in] != in || len(back) != 1 {
+			t.Fatalf("%q became %q: %v", document.Bytes(), got, err)
+		}
+	})
 }

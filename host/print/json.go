@@ -2,9 +2,6 @@ package print
 
 import (
 	"errors"
-	"fmt"
-	"unicode/utf16"
-	"unicode/utf8"
 
 	"github.com/loom-run/loom/client"
 	"github.com/loom-run/loom/client/plane"
@@ -26,7 +23,7 @@ func (p *Printer) result() []byte {
 	w.Begin()
 	w.Str("type", "result")
 	cause, code, message := p.cause()
-	w.Flag("is_error", cause != (wire.Completed{}).Word())
+	w.Flag("is_error", p.exit != Done)
 	w.Str("cause", cause)
 	w.Str("result", p.run.answer)
 	if !p.session.IsZero() {
@@ -60,13 +57,16 @@ func (p *Printer) result() []byte {
 	}
 	w.Num("exit_code", int64(p.exit))
 	w.End()
-	return visible(w.Bytes())
+	return say.JSON(w.Bytes())
 }
 
 // cause is how the run ended: a word, and for endings that need one an error.
 func (p *Printer) cause() (word, code, message string) {
-	if p.run.failure != nil {
-		return causeRefused, p.run.failure.code, p.run.failure.message
+	if f := p.run.failure; f != nil {
+		if f.exit == Done {
+			return f.code, "", ""
+		}
+		return causeRefused, f.code, f.message
 	}
 	switch e := p.run.ending.(type) {
 	case plane.Seen:
@@ -109,27 +109,6 @@ func writeUsage(w *jsonv.Writer, t plane.Tally) {
 		w.Literal(dollars(t.CostMicroUSD.N))
 		w.Flag("cost_is_exact", t.CostMicroUSD.Exact)
 	}
-}
-
-// visible writes characters that a terminal would obey as JSON escapes. They
-// stand in strings only, where the escape is the same character.
-func visible(text []byte) []byte {
-	var out []byte
-	run := 0
-	for i := 0; i < len(text); {
-		r, n := utf8.DecodeRune(text[i:])
-		if say.Hidden(r) {
-			out = append(out, text[run:i]...)
-			if hi, lo := utf16.EncodeRune(r); hi != utf8.RuneError {
-				out = fmt.Appendf(out, `\u%04x\u%04x`, hi, lo)
-			} else {
-				out = fmt.Appendf(out, `\u%04x`, r)
-			}
-			run = i + n
-		}
-		i += n
-	}
-	return append(out, text[run:]...)
 }
 
 // codeOf is the machine's word for an error before a run.

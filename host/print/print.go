@@ -140,7 +140,8 @@ func (p *Printer) Fail(err error) Exit {
 }
 
 // Refuse is [Printer.Fail] for a failure that has a status of its own, such as a
-// wrong option.
+// wrong option. With the status [Done] it is no failure: there was nothing to do,
+// and code says why.
 func (p *Printer) Refuse(exit Exit, code, message string) Exit {
 	if p.done {
 		return p.exit
@@ -185,7 +186,7 @@ func (p *Printer) keep(m plane.Message) {
 func (p *Printer) show(e plane.Event) {
 	switch e := e.(type) {
 	case plane.RunOpened:
-		p.progress(openLine(e))
+		p.progress(openLine(p.session, e))
 	case plane.LiveText:
 		if !e.Reasoning {
 			p.stream(e.Segment, e.Text)
@@ -195,7 +196,7 @@ func (p *Printer) show(e plane.Event) {
 			p.settle(e.Segment, e.Verdict)
 		}
 	case plane.Waiting:
-		p.progress(waitLine(e))
+		p.progress(p.waitLine(e))
 	case plane.LastTurn:
 		p.run.answer = ""
 		if e.Entry == p.run.entry {

@@ -282,6 +282,36 @@ func TestAnInterruptIsAResultToo(t *testing.T) {
 	object(t, out.String())
 }
 
+func TestNothingToDoIsNoFailure(t *testing.T) {
+	var out, errs bytes.Buffer
+	p := print.New(print.Options{Format: print.JSON, Stdout: &out, Stderr: &errs})
+	if exit := p.Refuse(print.Done, "nothing_to_resume", "there is nothing to finish"); exit != print.Done {
+		t.Errorf("exit %d", exit)
+	}
+	v := object(t, out.String())
+	if isError, _ := v.Get("is_error"); isError.String() != "false" {
+		t.Error(out.String())
+	}
+	if cause, _ := v.Get("cause"); cause.String() != `"nothing_to_resume"` {
+		t.Error(out.String())
+	}
+	if _, has := v.Get("error"); has || errs.String() != "loom: there is nothing to finish\n" {
+		t.Errorf("%s; a person is told %q", out.String(), errs.String())
+	}
+}
+
+func TestAWaitSaysHowLong(t *testing.T) {
+	for until, want := range map[int64]string{
+		4500: "loom: attempt 1 failed (overloaded); the next one follows in 3s\n", 3_601_500: "in 1h0m0s\n", 1501: "in 1s\n", 9: "in 0s\n",
+	} {
+		s := (&script{}).pass(wire.Live, wire.Retry{Attempt: 1, UntilMs: until, Error: "overloaded"}).end(wire.Completed{})
+		opts := print.Options{Now: func() int64 { return 1500 }}
+		if got := follow(opts, s.source(nil)).stderr.String(); !strings.Contains(got, want) {
+			t.Errorf("until %d: %q", until, got)
+		}
+	}
+}
+
 func TestAFailureBeforeARunIsOneResult(t *testing.T) {
 	for name, c := range map[string]struct {
 		err  error
@@ -405,7 +435,8 @@ func TestCostsAndCountsAreNeverMadeUp(t *testing.T) {
 		line  string
 	}{
 		"exact":    {wire.Usage{Input: 3, Measured: true, CostMicroUSD: new(int64(42))}, `"usage":{"input_tokens":3,"output_tokens":0,"cache_read_tokens":0,"cache_write_tokens":0,"exact":true},"total_cost_usd":0.000042,"cost_is_exact":true`, "", "tokens in 3, cached 0, out 0, $0.000042"},
-		"free":     {wire.Usage{Measured: true, CostMicroUSD: new(int64(0))}, `"total_cost_usd":0.00,"cost_is_exact":true`, "", "$0.00"},
+		"free":     {wire.Usage{Input: 3, Measured: true, CostMicroUSD: new(int64(0))}, `"total_cost_usd":0.00,"cost_is_exact":true`, "", "$0.00"},
+		"none":     {wire.Usage{Measured: true, CostMicroUSD: new(int64(0))}, `"input_tokens":0`, "", "loom: 1 turn, no tokens\n"},
 		"no price": {wire.Usage{Input: 3, Measured: true}, `"input_tokens":3`, "total_cost_usd", "cost unknown"},
 		"a part":   {wire.Usage{Input: 3, Measured: true, LowerBound: true, CostMicroUSD: new(int64(2_500_000)), CostLowerBound: true}, `"usage":{"input_tokens":3,"exact":false},"total_cost_usd":2.50,"cost_is_exact":false`, "output_tokens", "tokens in at least 3, cached unknown, out unknown, at least $2.50"},
 		"unknown":  {wire.Usage{}, `"usage":{"exact":false}`, "tokens", "tokens in unknown, cached unknown, out unknown, cost unknown"},

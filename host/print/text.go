@@ -5,9 +5,11 @@ import (
 	"io"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/loom-run/loom/client/plane"
 	"github.com/loom-run/loom/client/say"
+	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/wire"
 )
@@ -168,12 +170,19 @@ func because(err error) string {
 	return " (" + err.Error() + ")"
 }
 
-func openLine(e plane.RunOpened) string {
-	return fmt.Sprintf("loom: %s in %s, mode %s", say.Line(e.Model.String(), maxField), say.Line(e.Cwd, maxField), say.Line(string(e.Mode), maxField))
+func openLine(s id.SessionID, e plane.RunOpened) string {
+	return fmt.Sprintf("loom: session %s in %s with %s, mode %s", s, say.Line(e.Cwd, maxField), say.Line(e.Model.String(), maxField), say.Line(string(e.Mode), maxField))
 }
 
-func waitLine(e plane.Waiting) string {
-	return fmt.Sprintf("loom: attempt %d failed (%s); another one follows", e.Attempt, say.Line(e.Error, maxLine))
+// waitLine says when the next attempt comes: a provider may ask for hours, and a
+// person then has something better to do than to wait.
+func (p *Printer) waitLine(e plane.Waiting) string {
+	next := "another one follows"
+	if p.opts.Now != nil {
+		left := time.Duration(max(e.UntilMs-p.opts.Now(), 0)) * time.Millisecond
+		next = "the next one follows in " + (left + time.Second - 1).Truncate(time.Second).String()
+	}
+	return fmt.Sprintf("loom: attempt %d failed (%s); %s", e.Attempt, say.Line(e.Error, maxLine), next)
 }
 
 func noticeLine(e plane.Noticed) string {
@@ -253,6 +262,9 @@ func plural(n int64, what string) string {
 
 // usageLine is the account of a run.
 func usageLine(turns int, t plane.Tally) string {
+	if t == plane.NoTally() {
+		return fmt.Sprintf("loom: %s, no tokens", plural(int64(turns), "turn"))
+	}
 	cost := "cost unknown"
 	if t.CostMicroUSD.Known {
 		cost = atLeast(t.CostMicroUSD, "$"+dollars(t.CostMicroUSD.N))

@@ -24,7 +24,9 @@
 //
 // The answer is on standard output and everything else on standard error. What
 // people see has gone through client/say. Exit statuses are those of
-// host/print.Exits. A command never ends without saying how it ended.
+// host/print.Exits. A command never ends without saying how it ended; one that
+// was asked for JSON says it as JSON, also when it was asked wrongly. The first
+// interrupt ends what runs, the second ends the waiting for it.
 package cli
 
 import (
@@ -33,15 +35,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/loom-run/loom/client/say"
 	"github.com/loom-run/loom/host/print"
+	"github.com/loom-run/loom/machine"
 )
 
 // System is what a process is given.
@@ -49,97 +50,96 @@ type System struct {
 	Args, Environ  []string
 	Stdin          *os.File
 	Stdout, Stderr io.Writer
+
+	// Retry is how patient runs are; nil is [node.DefaultRetry]. It is for tests,
+	// whose providers fail on purpose.
+	Retry *machine.RetryPolicy
 }
 
 // app is one run of the program.
 type app struct {
-	sys    System
-	status print.Exit
-	giveUp chan struct{} // closed by the second interrupt
+	sys        System
+	interrupts *interrupts
+	status     print.Exit
 }
 
 // Main runs the command line and returns the exit status.
 func Main(sys System) int {
-	a := &app{sys: sys, giveUp: make(chan struct{})}
-	ctx, stop := a.signals()
-	defer stop()
-	root := a.root()
-	root.SetArgs(sys.Args)
-	root.SetOut(sys.Stdout)
-	root.SetErr(sys.Stderr)
-	if err := root.ExecuteContext(ctx); err != nil {
-		a.status = print.BadUsage
-		a.complain(err.Error() + "\nRun `loom --help` for the commands and their options.")
+	a := &app{sys: sys, interrupts: listen()}
+	defer a.interrupts.stop()
+	ended := make(chan print.Exit, 1)
+	go func() { ended <- a.execute() }()
+	select {
+	case exit := <-ended:
+		return int(exit)
+	case <-a.interrupts.abandoned:
+		return int(print.Interrupted)
 	}
-	return int(a.status)
 }
 
-// signals ends the context at the first interrupt and gives up waiting at the
-// second. A closed standard output is an error of a write, not the end of the
-// process: the run goes on and is told. (The signal is caught rather than
-// ignored, because commands would inherit that.)
-func (a *app) signals() (context.Context, func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	interrupts := make(chan os.Signal, 4)
-	signal.Notify(interrupts, os.Interrupt, syscall.SIGTERM)
-	pipes := make(chan os.Signal, 1)
-	signal.Notify(pipes, syscall.SIGPIPE)
-	done := make(chan struct{})
-	go func() {
-		first := true
-		for {
-			select {
-			case <-interrupts:
-				if first {
-					first = false
-					cancel()
-				} else {
-					select {
-					case <-a.giveUp:
-					default:
-						close(a.giveUp)
-					}
-				}
-			case <-done:
-				return
-			}
+func (a *app) execute() print.Exit {
+	root := a.root()
+	root.SetArgs(a.sys.Args)
+	root.SetOut(a.sys.Stdout)
+	root.SetErr(a.sys.Stderr)
+	if err := root.ExecuteContext(a.interrupts.asked); err != nil {
+		p := a.printer(askedFormat(a.sys.Args))
+		if errors.Is(err, errInterrupted) {
+			return p.Refuse(print.Interrupted, codeInterrupted, err.Error())
 		}
-	}()
-	return ctx, func() {
-		signal.Stop(interrupts)
-		signal.Stop(pipes)
-		close(done)
-		cancel()
+		return p.Refuse(print.BadUsage, "bad_usage", err.Error())
 	}
+	return a.status
 }
 
 func (a *app) root() *cobra.Command {
 	var o runOptions
 	var asPrint bool
 	root := &cobra.Command{
-		Use:   "loom",
+		Use:   "loom [-p PROMPT]",
 		Short: "A coding agent whose sessions cannot be lost",
 		Long: "Loom is a coding agent whose sessions cannot be lost, corrupted or silently repeated.\n" +
 			"It works in the current directory with the model of your choice; without a key it answers with a built-in demo.",
 		Args:          cobra.ArbitraryArgs,
 		SilenceErrors: true,
 		SilenceUsage:  true,
+
+		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !asPrint {
-				if len(args) > 0 {
-					return fmt.Errorf("there is no command %q", args[0])
-				}
-				return cmd.Help()
+			if asPrint {
+				return a.run(cmd.Context(), o, args)
 			}
-			return a.run(cmd.Context(), o, args)
+			if len(args) > 0 {
+				return fmt.Errorf("there is no command %q; `loom run PROMPT` runs a prompt, and `loom --help` lists the commands", args[0])
+			}
+			return cmd.Help()
 		},
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return err })
-	root.Flags().BoolVarP(&asPrint, "print", "p", false, "run PROMPT and print the answer, like `loom run`")
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w; nothing was started, `%s --help` lists the options", err, cmd.CommandPath())
+	})
+	root.Flags().BoolVarP(&asPrint, "print", "p", false, "run PROMPT and print the answer, as loom run does")
 	o.flags(root)
 	root.AddCommand(a.runCommand(), a.sessionsCommand(), a.resumeCommand(), a.checkCommand(), a.versionCommand())
 	return root
+}
+
+// printer prints the result of one command.
+func (a *app) printer(f print.Format) *print.Printer {
+	return print.New(print.Options{
+		Format: f, Live: terminal(a.sys.Stdout), Stdout: a.sys.Stdout, Stderr: a.sys.Stderr, Now: now,
+	})
+}
+
+// terminal reports whether text that is written to w is read while it comes.
+func terminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	st, err := f.Stat()
+	return err == nil && st.Mode()&os.ModeCharDevice != 0
 }
 
 // env reads the environment that the process was given.
@@ -154,16 +154,51 @@ func (a *app) env(name string) string {
 
 func now() int64 { return time.Now().UnixMilli() }
 
-// maxComplaint bounds a message to a person, in bytes.
-const maxComplaint = 4096
-
-// complain tells a person what went wrong.
-func (a *app) complain(text string) {
-	_, _ = fmt.Fprintln(a.sys.Stderr, "loom: "+say.Clean(text, maxComplaint))
-}
+// maxNote bounds a message to a person, in bytes.
+const maxNote = 4096
 
 // note tells a person something beside the answer.
-func (a *app) note(text string) { a.complain(text) }
+func (a *app) note(text string) {
+	_, _ = fmt.Fprintln(a.sys.Stderr, "loom: "+say.Line(text, maxNote)) // who closed it does not want to know
+}
 
-// errPromptTooLarge is an input beyond what a request may carry.
-var errPromptTooLarge = errors.New("the prompt is larger than 48 MiB; nothing was started, put the text into a file and name it in the prompt")
+// with runs a verb that prints no run. f gets a page for its answer.
+func (a *app) with(ctx context.Context, f func(context.Context, *link, *page) error) error {
+	p := a.printer(print.Text)
+	l, err := a.connect()
+	if err != nil {
+		a.status = p.Fail(err)
+		return nil
+	}
+	defer a.hangUp(l)
+	out := &page{w: a.sys.Stdout}
+	err = f(ctx, l, out)
+	switch {
+	case ctx.Err() != nil && errors.Is(err, context.Canceled):
+		a.status = p.Refuse(print.Interrupted, codeInterrupted, errInterrupted.Error())
+	case err != nil:
+		a.status = p.Fail(err)
+	case out.err != nil:
+		a.status = p.Refuse(print.OutputLost, "output_lost", fmt.Sprintf("standard output could not be written (%v); nothing was changed", out.err))
+	}
+	return nil
+}
+
+// page is the standard output of a verb that prints no run. It stops at its first
+// error.
+type page struct {
+	w   io.Writer
+	err error
+}
+
+// text writes untrusted text whole, as lines of its own.
+func (p *page) text(text string) { p.raw(say.All(strings.TrimSuffix(text, "\n")) + "\n") }
+
+// json writes a JSON document, or a part of one.
+func (p *page) json(text []byte) { p.raw(string(say.JSON(text))) }
+
+func (p *page) raw(text string) {
+	if p.err == nil {
+		_, p.err = io.WriteString(p.w, text)
+	}
+}

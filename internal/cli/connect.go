@@ -29,10 +29,14 @@ type link struct {
 func (a *app) connect() (*link, error) {
 	home, err := node.FindHome(a.env)
 	if err != nil {
-		return nil, err
+		return nil, refused(wire.BadRequest, "%v", err)
+	}
+	retry := node.DefaultRetry()
+	if a.sys.Retry != nil {
+		retry = *a.sys.Retry
 	}
 	n := node.New(node.Config{
-		Home: home, Models: node.Catalogue(a.env, now, userAgent()), Environ: a.sys.Environ, Now: now, Retry: node.DefaultRetry(),
+		Home: home, Models: node.Catalogue(a.env, now, userAgent()), Environ: a.sys.Environ, Now: now, Retry: retry,
 	})
 	listener := memlisten.New()
 	l := &link{
@@ -55,6 +59,26 @@ func (l *link) close() error {
 	return errors.Join(l.http.Close(closeGrace), <-l.ended, l.node.Close())
 }
 
+// hangUp closes the sessions. What was answered stands; a lease that could not be
+// given back is told. Who gave up waiting does not wait for this either: what is
+// not closed is let go by the end of the process, and the next one sees that.
+func (a *app) hangUp(l *link) {
+	closed := make(chan error, 1)
+	go func() { closed <- l.close() }()
+	select {
+	case err := <-closed:
+		if err != nil {
+			a.note("the session was not closed cleanly (" + err.Error() + "); it keeps everything that was committed")
+		}
+	case <-a.interrupts.givenUp.Done():
+	}
+}
+
+// refused is a refusal of this side of the wire, in the words of the other.
+func refused(code wire.Code, format string, args ...any) error {
+	return &wireclient.Refused{Code: code, Status: code.Status(), Message: fmt.Sprintf(format, args...)}
+}
+
 // find reads a session id, or the start of one that is unique.
 func (l *link) find(ctx context.Context, text string) (id.SessionID, error) {
 	if s, err := id.ParseSessionID(text); err == nil {
@@ -64,21 +88,24 @@ func (l *link) find(ctx context.Context, text string) (id.SessionID, error) {
 	if err != nil {
 		return id.SessionID{}, err
 	}
-	var found []id.SessionID
+	var found []string
 	for _, s := range list.Sessions {
-		if text != "" && strings.HasPrefix(s.Session.String(), strings.ToLower(text)) {
-			found = append(found, s.Session)
+		if strings.HasPrefix(s.Session.String(), strings.ToLower(text)) {
+			found = append(found, s.Session.String())
 		}
 	}
 	switch len(found) {
 	case 1:
-		return found[0], nil
+		return id.ParseSessionID(found[0])
 	case 0:
-		return id.SessionID{}, &wireclient.Refused{Code: wire.UnknownSession, Status: wire.UnknownSession.Status(),
-			Message: fmt.Sprintf("there is no session %q; `loom sessions` lists those there are", text)}
+		return id.SessionID{}, refused(wire.UnknownSession, "there is no session %q; `loom sessions` lists those there are", text)
 	}
-	return id.SessionID{}, &wireclient.Refused{Code: wire.BadRequest, Status: wire.BadRequest.Status(),
-		Message: fmt.Sprintf("%d sessions start with %q; write more of the id", len(found), text)}
+	const shown = 3
+	names := strings.Join(found[:min(len(found), shown)], ", ")
+	if len(found) > shown {
+		names += fmt.Sprintf(" and %d more", len(found)-shown)
+	}
+	return id.SessionID{}, refused(wire.BadRequest, "%d sessions start with %q: %s; nothing was done, write more of the id", len(found), text, names)
 }
 
 // newest finds the session that was last used in a directory.
@@ -92,6 +119,5 @@ func (l *link) newest(ctx context.Context, cwd string) (id.SessionID, error) {
 			return s.Session, nil
 		}
 	}
-	return id.SessionID{}, &wireclient.Refused{Code: wire.UnknownSession, Status: wire.UnknownSession.Status(),
-		Message: fmt.Sprintf("there is no session of %s to continue; leave out --continue to start one", cwd)}
+	return id.SessionID{}, refused(wire.UnknownSession, "there is no session of %s to continue; leave out --continue to start one", cwd)
 }
