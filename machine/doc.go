@@ -13,8 +13,8 @@
 // stored as two registers. [Configuration], [StrandState], [LastResult],
 // [PendingEntry], [Preparation] are the payloads of the other registers.
 // [Inputs] is what a pass has loaded; [Observation] what an effect reported;
-// [Action] what to do. [AcceptRun], [Admit] and [RequestAbort] plan the commits
-// that come from outside.
+// [Action] what to do. [AcceptRun], [Admit], [Withdraw] and [RequestAbort] plan
+// the commits that come from outside.
 //
 // # Relationships
 //

@@ -101,7 +101,6 @@ type player struct {
 	*world
 	settings machine.Settings
 	names    names
-	asked    bool // whether a question is open that only the script answers
 	out      strings.Builder
 }
 

@@ -183,7 +183,7 @@ func (p *plan) orphaned(b Batch, n int, o OrphanedCall) Action {
 	if !ok {
 		return p.noSuchCall(b, n)
 	}
-	flight := b.Calls[n].Status.(InFlight)
+	flight, _ := b.Calls[n].Status.(InFlight)
 	if flight.Replay == ReplaySafe && o.StillSafe && o.Arguments != nil && !p.cancelled() {
 		t := tx.Tx{Expected: p.expectations()}
 		next := State{Control: p.control, Work: new(p.run)}

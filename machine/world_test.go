@@ -320,7 +320,7 @@ func (w *world) orphan(key machine.Key) machine.Observation {
 	switch k := key.(type) {
 	case machine.ResponseKey:
 		if !w.flying[k.ResponseID] {
-			return machine.OrphanedResponse{ResponseID: k.ResponseID}
+			return machine.OrphanedResponse(k)
 		}
 	case machine.CallsKey:
 		for _, n := range k.SourceIndexes {
