@@ -20,7 +20,7 @@ func TestTheGeneratorsReachEveryConstructor(t *testing.T) {
 	met := map[string]int{}
 	note := func(format string, args ...any) { met[fmt.Sprintf(format, args...)]++ }
 	gen := coretest.Entry()
-	for seed := range 3000 {
+	for seed := range 800 {
 		e := gen.Example(seed)
 		note("root %v", e.Parent.IsZero())
 		switch b := e.Body.(type) {
@@ -101,7 +101,7 @@ func noteBlock(note func(string, ...any), b message.Block) {
 
 func TestTheGeneratorsReachEveryKindOfValue(t *testing.T) {
 	kinds, broken := map[jsonv.Kind]int{}, 0
-	for seed := range 500 {
+	for seed := range 200 {
 		kinds[coretest.Value().Example(seed).Kind()]++
 		if !utf8.ValidString(coretest.Text().Example(seed)) {
 			t.Fatal("text that is not UTF-8")

@@ -70,19 +70,20 @@ func TestReportsAreBoundedValidAndPrintable(t *testing.T) {
 	for _, hostile := range []string{
 		long, coretest.Zalgo(100_000), strings.Repeat("\xff\x80", 5000), "\x1b]0;title\a\r\nnext\u2028\u2029\u202ereversed\u2066\x00\x9b",
 	} {
-		r := corrupt.New("a.b", hostile, "c", hostile).In(hostile).In("outer")
-		if n := count(r.Subject); n > corrupt.MaxSubject {
-			t.Errorf("subject has %d graphemes", n)
-		}
-		if n := count(r.Context); n > corrupt.MaxContext {
-			t.Errorf("context has %d graphemes", n)
-		}
-		line := r.Error()
-		if len(line) > 32*(corrupt.MaxSubject+corrupt.MaxContext)*2 || !utf8.ValidString(line) || !utf8.ValidString(r.Subject+r.Context) {
-			t.Errorf("%d bytes, valid %v: %.80q", len(line), utf8.ValidString(line), line)
-		}
-		if i := strings.IndexFunc(line, func(c rune) bool { return unicode.IsControl(c) || strings.ContainsRune("\u2028\u2029\u202e\u2066", c) }); i >= 0 {
-			t.Errorf("control at %d: %.80q", i, line)
+		for _, r := range []*corrupt.Report{corrupt.New("a.b", hostile, "c", hostile), corrupt.New("a.b", "x", "c", hostile).In(hostile).In("outer")} {
+			if n := count(r.Subject); n > corrupt.MaxSubject {
+				t.Errorf("subject has %d graphemes", n)
+			}
+			if n := count(r.Context); n > corrupt.MaxContext {
+				t.Errorf("context has %d graphemes", n)
+			}
+			line := r.Error()
+			if len(line) > 32*(corrupt.MaxSubject+corrupt.MaxContext)*2 || !utf8.ValidString(line) || !utf8.ValidString(r.Subject+r.Context) {
+				t.Errorf("%d bytes, valid %v: %.80q", len(line), utf8.ValidString(line), line)
+			}
+			if i := strings.IndexFunc(line, func(c rune) bool { return unicode.IsControl(c) || strings.ContainsRune("\u2028\u2029\u202e\u2066", c) }); i >= 0 {
+				t.Errorf("control at %d: %.80q", i, line)
+			}
 		}
 	}
 }
