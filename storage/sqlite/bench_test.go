@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/storage"
 	"golang.org/x/sys/unix"
 )
 
@@ -152,5 +154,103 @@ func BenchmarkCommit(b *testing.B) {
 			b.ReportMetric(float64(floor.Nanoseconds())/1e3, "raw-p50-µs")
 			b.ReportMetric(float64(p50)/float64(floor), "ratio")
 		})
+	}
+}
+
+// grown is a closed session of n messages on one branch, compacted near its end.
+func grown(b *testing.B, n int) (path string, leaf id.EntryID) {
+	b.Helper()
+	s, a := openBench(b, off), newAuthor(500)
+	for done := 0; done < n; {
+		var t tx.Tx
+		for range min(1000, n-done) {
+			w := a.placement().Writes[0].(tx.InsertEntry)
+			if done++; done == n-100 {
+				w.Entry.Body = entry.Compaction{Summary: a.text}
+			}
+			t.Writes = append(t.Writes, w)
+		}
+		if _, err := s.Commit(t); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	return s.cfg.Path, a.leaf
+}
+
+// sizes are the lengths of branch that reads are measured at. The largest takes
+// a minute to write and is left out of short runs.
+func sizes() []int {
+	if testing.Short() {
+		return []int{10_000}
+	}
+	return []int{10_000, 1_000_000}
+}
+
+// BenchmarkRead measures what must not grow with a session: opening it, the scan
+// that a projection makes, the newest page, and rows by id.
+func BenchmarkRead(b *testing.B) {
+	for _, n := range sizes() {
+		path, leaf := grown(b, n)
+		b.Run(fmt.Sprintf("open, project, close/%d", n), func(b *testing.B) {
+			for b.Loop() {
+				s, err := Open(Config{Path: path, Owner: "bench", Clock: wallClock})
+				if err != nil {
+					b.Fatal(err)
+				}
+				if rows, err := s.ScanBranch(storage.BranchQuery{Start: leaf, StopAtKind: entry.KindCompaction}); err != nil || len(rows) != 101 {
+					b.Fatal(len(rows), err)
+				}
+				if err := s.Close(); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		r, err := OpenReader(path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("newest 50/%d", n), func(b *testing.B) {
+			for b.Loop() {
+				if rows, err := r.ScanBranch(storage.BranchQuery{Start: leaf, Limit: new(50)}); err != nil || len(rows) != 50 {
+					b.Fatal(len(rows), err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("row by id/%d", n), func(b *testing.B) {
+			for b.Loop() {
+				if rows, err := r.Entries(leaf); err != nil || len(rows) != 1 {
+					b.Fatal(len(rows), err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("peek/%d", n), func(b *testing.B) {
+			for b.Loop() {
+				if s, err := Peek(path); err != nil || s.Stats.Messages != int64(n-1) {
+					b.Fatal(s, err)
+				}
+			}
+		})
+		if n == 10_000 {
+			b.Run("whole branch of 10000", func(b *testing.B) {
+				for b.Loop() {
+					if rows, err := r.ScanBranch(storage.BranchQuery{Start: leaf}); err != nil || len(rows) != n {
+						b.Fatal(len(rows), err)
+					}
+				}
+			})
+			b.Run("heads of a branch of 10000", func(b *testing.B) {
+				for b.Loop() {
+					if rows, err := r.ScanBranch(storage.BranchQuery{Start: leaf, Kind: entry.KindCompaction}); err != nil || len(rows) != 1 {
+						b.Fatal(len(rows), err)
+					}
+				}
+			})
+		}
+		if err := r.Close(); err != nil {
+			b.Fatal(err)
+		}
 	}
 }

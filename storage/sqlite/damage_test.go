@@ -123,6 +123,7 @@ func TestCheckNamesTheBrokenInvariant(t *testing.T) {
 		"a type":                     {[]string{"UPDATE entries SET type = 'custom' WHERE seq = 2"}, true, []storage.Invariant{storage.RowIntact}},
 		"a parent":                   {[]string{"UPDATE entries SET parent_seq = 1 WHERE seq = 3"}, true, []storage.Invariant{storage.RowIntact}},
 		"a parent that is not there": {[]string{"DELETE FROM entries WHERE seq = 2"}, true, []storage.Invariant{storage.ParentEarlier, storage.RowIntact, storage.IDsIndexed, storage.MessageCount}},
+		"a seq inside":               {[]string{`UPDATE entries SET payload = CAST(replace(CAST(payload AS TEXT), '"seq":2', '"seq":1') AS BLOB) WHERE seq = 2`}, true, []storage.Invariant{storage.RowIntact}},
 		"a payload":                  {[]string{"UPDATE entries SET payload = CAST('{' AS BLOB) WHERE seq = 2"}, true, []storage.Invariant{storage.RowIntact}},
 		"a seq":                      {[]string{"UPDATE registers SET seq = 3 WHERE key = 'keyword'"}, true, []storage.Invariant{storage.SeqUnique}},
 		"a seq of zero":              {[]string{"UPDATE registers SET seq = 0 WHERE key = 'keyword'"}, true, []storage.Invariant{storage.SeqUnique}},
@@ -256,6 +257,9 @@ func TestABrokenPathIsNotARoot(t *testing.T) {
 			} else {
 				asType[*storage.CorruptRow](t, err)
 			}
+		}
+		if _, err := r.Entries(ids[3]); strings.HasPrefix(name, "an id") {
+			asType[*storage.CorruptRow](t, err)
 		}
 		mustClose(t, r)
 	}

@@ -2,19 +2,26 @@ package sqlite
 
 import (
 	"encoding/binary"
-	"hash/crc64"
+	"hash/crc32"
 )
 
 // The digest of a row finds accidents: SQLite does not check its pages, and a
-// flipped bit inside a text is still valid JSON. The format page has the framing.
+// flipped bit inside a text is still valid JSON. The format page has the framing
+// and the reasons.
 
-var crcTable = crc64.MakeTable(crc64.ECMA)
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// digester computes the digest of one row. It is made with the table's byte.
-type digester struct{ crc uint64 }
+// digester computes the digest of one row, which starts with the byte of its
+// table. Everything but long values is gathered first: the hardware does not like
+// small bites.
+type digester struct {
+	crc    uint32
+	n      int
+	gather [192]byte
+}
 
 func digestOf(table byte) (d digester) {
-	d.raw(table)
+	d.gather[0], d.n = table, 1
 	return d
 }
 
@@ -25,25 +32,52 @@ const (
 	tagBlob
 )
 
-func (d *digester) null() { d.raw(tagNull) }
+const headSize = 9 // a tag and a number
+
+func (d *digester) flush() {
+	d.crc = crc32.Update(d.crc, castagnoli, d.gather[:d.n])
+	d.n = 0
+}
+
+// room flushes unless n more bytes can be gathered.
+func (d *digester) room(n int) bool {
+	if d.n+n > len(d.gather) {
+		d.flush()
+	}
+	return n <= len(d.gather)
+}
+
+func (d *digester) null() {
+	d.room(1)
+	d.gather[d.n] = tagNull
+	d.n++
+}
 
 func (d *digester) head(tag byte, n uint64) {
-	var b [9]byte
-	b[0] = tag
-	binary.BigEndian.PutUint64(b[1:], n)
-	d.crc = crc64.Update(d.crc, crcTable, b[:])
+	d.room(headSize)
+	d.gather[d.n] = tag
+	binary.BigEndian.PutUint64(d.gather[d.n+1:], n)
+	d.n += headSize
 }
 
 func (d *digester) num(n int64) { d.head(tagInt, uint64(n)) }
 
 func (d *digester) text(s string) {
 	d.head(tagText, uint64(len(s)))
-	d.crc = crc64.Update(d.crc, crcTable, []byte(s))
+	if !d.room(len(s)) {
+		d.crc = crc32.Update(d.crc, castagnoli, []byte(s))
+		return
+	}
+	d.n += copy(d.gather[d.n:], s)
 }
 
 func (d *digester) blob(b []byte) {
 	d.head(tagBlob, uint64(len(b)))
-	d.crc = crc64.Update(d.crc, crcTable, b)
+	if !d.room(len(b)) {
+		d.crc = crc32.Update(d.crc, castagnoli, b)
+		return
+	}
+	d.n += copy(d.gather[d.n:], b)
 }
 
 // optBlob is NULL when b is nil.
@@ -55,7 +89,7 @@ func (d *digester) optBlob(b []byte) {
 	d.blob(b)
 }
 
-// raw takes one byte without framing.
-func (d *digester) raw(b byte) { d.crc = crc64.Update(d.crc, crcTable, []byte{b}) }
-
-func (d *digester) sum() int64 { return int64(d.crc) }
+func (d *digester) sum() int64 {
+	d.flush()
+	return int64(d.crc)
+}

@@ -193,8 +193,10 @@ func (c *Config) refusal(seen state) error {
 	return err
 }
 
+// emptyFile is the refusal of a file without a session: that of a process that was
+// killed while it was making one.
 func emptyFile(path string) error {
-	return &storage.OpenFailed{Reason: "cannot open the session " + path + ": the file is empty; nothing was changed"}
+	return &storage.OpenFailed{Reason: "cannot open the session " + path + ": the file is empty; nothing was changed", Err: fs.ErrNotExist}
 }
 
 func (c *Config) admission() admission {

@@ -215,6 +215,126 @@ func TestACreationThatWasCutOffIsTakenUp(t *testing.T) {
 	sound(t, cfg.Path)
 }
 
+func TestASessionBesideItsLogIsSwitchedToIt(t *testing.T) {
+	cfg, _ := newConfig(t)
+	mustClose(t, mustOpen(t, cfg))
+	edit(t, cfg.Path, "PRAGMA journal_mode=delete") // as a crash between creation and the switch leaves it
+	if sum, err := Peek(cfg.Path); err != nil || sum.Created != epoch {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	s := mustOpen(t, cfg)
+	chain(t, s, newMinter(1), id.EntryID{}, 1)
+	if quiet(cfg.Path) != accessPassive {
+		t.Error("there is no log")
+	}
+}
+
+func TestAClosedHandleHoldsNoFile(t *testing.T) {
+	cfg, _ := newConfig(t)
+	open := func() (n int) {
+		list, err := os.ReadDir("/proc/self/fd")
+		if err != nil {
+			t.Skip("this system does not list open files")
+		}
+		for _, fd := range list {
+			if target, err := os.Readlink("/proc/self/fd/" + fd.Name()); err == nil && strings.HasPrefix(target, filepath.Dir(cfg.Path)) {
+				n++
+			}
+		}
+		return n
+	}
+	s := mustOpen(t, cfg)
+	ids := chain(t, s, newMinter(1), id.EntryID{}, 3)
+	r, err := OpenReader(cfg.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []storage.BranchQuery{{Start: ids[2], Limit: new(1)}, {Start: ids[2], StopAtID: ids[1]}, {Start: newMinter(9).entry()}} {
+		_, _ = s.ScanBranch(q)
+		_, _ = r.ScanBranch(q)
+	}
+	if open() == 0 {
+		t.Error("the test sees no open file")
+	}
+	mustClose(t, r)
+	mustClose(t, s)
+	cfg.Owner = "second"
+	held := mustOpen(t, cfg)
+	cfg.Owner = "third"
+	if _, err := Open(cfg); err == nil {
+		t.Error("opened twice")
+	}
+	mustClose(t, held)
+	if n := open(); n > 0 {
+		t.Errorf("%d files are still open", n)
+	}
+}
+
+func TestManyReadBesideTheWriter(t *testing.T) {
+	cfg, _ := newConfig(t)
+	s := mustOpen(t, cfg)
+	m := newMinter(1)
+	ids := chain(t, s, m, id.EntryID{}, 20)
+	var wg sync.WaitGroup
+	for range 12 {
+		wg.Go(func() {
+			for k := range 20 {
+				rows, err := s.ScanBranch(storage.BranchQuery{Start: ids[k]})
+				if err != nil || len(rows) != k+1 {
+					t.Errorf("%d rows, %v", len(rows), err)
+				}
+				stats, err := s.Stats()
+				if err != nil || stats.Messages < 20 {
+					t.Errorf("%+v, %v", stats, err)
+				}
+			}
+		})
+	}
+	chain(t, s, m, ids[19], 50)
+	wg.Wait()
+	if n := s.readers.open; n > maxReaders {
+		t.Errorf("%d read connections", n)
+	}
+	var closing sync.WaitGroup
+	for range 8 {
+		closing.Go(func() {
+			for {
+				if _, err := s.Stats(); err != nil {
+					if !errors.Is(err, storage.ErrClosed) {
+						t.Error(err)
+					}
+					return
+				}
+			}
+		})
+	}
+	mustClose(t, s)
+	closing.Wait()
+}
+
+func TestAFailedClosingIsRemembered(t *testing.T) {
+	cfg, _ := newConfig(t)
+	cfg.BusyTimeout = time.Millisecond
+	s := mustOpen(t, cfg)
+	other, err := dial(cfg.Path, accessWrite)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.exec("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	first := s.Close()
+	asType[*storage.BackendFault](t, first)
+	other.rollback()
+	mustCloseConn(t, other)
+	if again := s.Close(); again != first {
+		t.Errorf("%v, then %v", first, again)
+	}
+	cfg.Owner = "second"
+	_, err = Open(cfg)
+	asType[*storage.LeaseHeld](t, err) // it could not be given back
+}
+
 func TestRacingCreatorsMakeOneSession(t *testing.T) {
 	cfg, _ := newConfig(t)
 	cfg.Clock = func() int64 { return time.Now().UnixMilli() }

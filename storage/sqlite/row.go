@@ -97,8 +97,8 @@ func (c *columns) null() bool {
 // verify compares a stored digest with the one of the columns.
 func (c *columns) verify(stored, computed int64) {
 	if c.err == nil && stored != computed {
-		c.err = corrupt.New("sqlite.row", c.subject, fmt.Sprintf("digest %016x", uint64(stored)),
-			fmt.Sprintf("columns of digest %016x", uint64(computed)))
+		c.err = corrupt.New("sqlite.row", c.subject, fmt.Sprintf("digest %08x", stored),
+			fmt.Sprintf("columns of digest %08x", computed))
 	}
 }
 
@@ -200,7 +200,7 @@ func decodeEntry(r row) (head, entry.Entry, error) {
 		e, err = entry.Decode(v)
 		c.adopt(err)
 	}
-	if c.err == nil && (e.Seq != h.seq || e.ID.String() != uuidText([]byte(h.id)) || e.Timestamp != ts || e.Body.Kind() != h.kind) {
+	if c.err == nil && (e.Seq != h.seq || string(uuid(e.ID)) != h.id || e.Timestamp != ts || e.Body.Kind() != h.kind) {
 		c.err = corrupt.New("sqlite.row", c.subject, "a payload that agrees with its columns",
 			fmt.Sprintf("%s at seq %d of kind %s", e.ID, e.Seq, e.Body.Kind()))
 	}
@@ -247,7 +247,7 @@ func decodeUsage(r row) (entry.UsageRow, error) {
 		u, err = entry.DecodeUsageRow(v)
 		c.adopt(err)
 	}
-	if c.err == nil && (u.Seq != seq || u.ID.String() != uuidText(rowID)) {
+	if c.err == nil && (u.Seq != seq || string(uuid(u.ID)) != string(rowID)) {
 		c.err = corrupt.New("sqlite.row", c.subject, "a payload that agrees with its columns", fmt.Sprintf("%s at seq %d", u.ID, u.Seq))
 	}
 	return u, c.damaged()
