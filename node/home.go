@@ -45,14 +45,15 @@ func (h Home) sessions() string                 { return filepath.Join(h.dir, "s
 func (h Home) file(s id.SessionID) string       { return filepath.Join(h.sessions(), s.String()+fileSuffix) }
 func (h Home) blobs(s id.SessionID) string      { return filepath.Join(h.sessions(), s.String()+".blobs") }
 func (h Home) fence(s id.SessionID) string      { return filepath.Join(h.sessions(), s.String()+".tools") }
-func (h Home) has(s id.SessionID) (bool, error) { return exists(h.file(s)) }
 
-func exists(path string) (bool, error) {
-	_, err := os.Stat(path)
+// has reports whether there is a session. A file without bytes is none: whoever
+// was making it was killed, or is not done.
+func (h Home) has(s id.SessionID) (bool, error) {
+	st, err := os.Stat(h.file(s))
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}
-	return err == nil, err
+	return err == nil && st.Size() > 0, err
 }
 
 // create makes the folders. Only their owner may look into them.

@@ -3,6 +3,7 @@ package node
 import (
 	"cmp"
 	"errors"
+	"io/fs"
 	"slices"
 	"strings"
 
@@ -41,7 +42,8 @@ type Summary struct {
 	Err       error  // why it is unreadable
 }
 
-// List returns every session, newest first. One that cannot be read is in it.
+// List returns every session, newest first. One that cannot be read is in it; one
+// that was never made is not.
 func (n *Node) List() ([]Summary, error) {
 	ids, err := n.home.list()
 	if err != nil {
@@ -53,12 +55,24 @@ func (n *Node) List() ([]Summary, error) {
 		if err != nil {
 			continue // removed since it was listed
 		}
-		all = append(all, slot.Summary())
+		if sum := slot.Summary(); sum.made() {
+			all = append(all, sum)
+		}
 	}
 	slices.SortFunc(all, func(a, b Summary) int {
 		return cmp.Or(cmp.Compare(max(b.UpdatedAt, b.CreatedAt), max(a.UpdatedAt, a.CreatedAt)), strings.Compare(b.ID.String(), a.ID.String()))
 	})
 	return all, nil
+}
+
+// made reports whether somebody finished making the session. A process that is
+// killed before leaves an empty file, or a session that does not say where it
+// works: nobody was told of it, and it holds nothing.
+func (sum Summary) made() bool {
+	if sum.Err != nil {
+		return !errors.Is(sum.Err, fs.ErrNotExist)
+	}
+	return sum.Cwd != ""
 }
 
 // Summary reads what a list shows.

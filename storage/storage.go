@@ -181,7 +181,8 @@ func (e *UnsupportedVersion) Error() string {
 }
 
 // OpenFailed: the session could not be opened for another reason; Err tells a
-// missing file (fs.ErrNotExist) from others.
+// session that does not exist (fs.ErrNotExist: its file is missing or empty) from
+// others.
 type OpenFailed struct {
 	Reason string
 	Err    error
