@@ -188,8 +188,8 @@ func TestMaxTurnsEndsTheRunAndSaysSo(t *testing.T) {
 	if got.Outcome != machine.OutcomeFailed || got.Error.Code != machine.CodeMaxTurns {
 		t.Errorf("result %+v", got)
 	}
-	if w.asked != 2 {
-		t.Errorf("asked %d times", w.asked)
+	if w.requests() != 2 {
+		t.Errorf("asked %d times", w.requests())
 	}
 	settled(t, w)
 }

@@ -55,6 +55,13 @@ func (w *world) entropy() uint64 {
 	return w.seed * 0x9E3779B97F4A7C15
 }
 
+// requests counts what the model was asked.
+func (w *world) requests() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.asked
+}
+
 // flake reports n times that something fails.
 func (w *world) flake(name string, n int) bool {
 	w.mu.Lock()
@@ -221,6 +228,11 @@ func (c *clearance) Run(ctx context.Context, progress func(engine.Output)) (*mes
 	}
 	progress(engine.Output{Stream: "stdout", Tail: "working", TotalBytes: 7})
 	return result(c.call, "did "+c.call.ID, false), c.call.Name == "ender"
+}
+
+// listening makes the toolbox tell which calls started.
+func listening(started chan string) func(*engine.Config) {
+	return func(c *engine.Config) { c.Tools.(*toolbox).started = started }
 }
 
 func result(c message.ToolCall, text string, isError bool) *message.ToolResult {
