@@ -168,7 +168,7 @@ func TestSumsCanBeStoredAgain(t *testing.T) {
 func TestHostileLiteralsAreNoAmounts(t *testing.T) {
 	zeros := strings.Repeat("0", 1_000_000)
 	for _, lit := range []string{
-		"1e-999999999", "1e-9999999999999999999999999", "0e999999999", "0.0e-999999999", "1e-401", "1e100", "1" + strings.Repeat("0", 100), "1" + zeros,
+		"1e-999999999", "1e-9999999999999999999999999", "0e9223372036854775807", "0e-9223372036854775807", "0.00e9223372036854775807", "0e999999999", "0.0e-999999999", "1e-401", "1e100", "1" + strings.Repeat("0", 100), "1" + zeros,
 		"0." + zeros + "1", "1." + strings.Repeat("1", 401), "1e-" + zeros + "1", "-1e-1000", "1e300",
 	} {
 		if a, ok := usage.ParseAmount(parse(t, lit)); ok {
