@@ -377,6 +377,9 @@ func (w *world) check() {
 			switch r := body.Message.(type) {
 			case *message.Assistant:
 				want = 1
+				if r.StopReason == message.Deferred || r.Deferred != nil {
+					w.t.Fatalf("entry %s waits for a response that nobody will fetch", i)
+				}
 			case *message.ToolResult:
 				if r.Usage != nil {
 					want = 1
