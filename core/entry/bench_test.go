@@ -193,6 +193,35 @@ func BenchmarkDecode(b *testing.B) {
 	b.Run("encoding-json", func(b *testing.B) { single(b, len(text), theirs) })
 }
 
+// BenchmarkDecodeRows decodes the same transcript as storage reads it: each row is a text of its own.
+func BenchmarkDecodeRows(b *testing.B) {
+	rows, text := transcript()
+	texts := make([][]byte, len(rows))
+	for i, e := range rows {
+		texts[i] = entry.Encode(e)
+	}
+	ours := func() error {
+		for _, t := range texts {
+			if _, err := entry.Parse(t); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	theirs := func() error {
+		for _, t := range texts {
+			var e plainEntry
+			if err := json.Unmarshal(t, &e); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	b.Run("compared", func(b *testing.B) { compare(b, len(text), ours, theirs) })
+	b.Run("loom", func(b *testing.B) { single(b, len(text), ours) })
+	b.Run("encoding-json", func(b *testing.B) { single(b, len(text), theirs) })
+}
+
 // BenchmarkEncode writes the same transcript, and encoding/json writes its plain structs.
 func BenchmarkEncode(b *testing.B) {
 	rows, text := transcript()

@@ -3,8 +3,10 @@ package jsonv
 import (
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/loom-run/loom/core/corrupt"
@@ -19,10 +21,6 @@ const smallObject = 16
 // maxText is the longest document, so that a place in it and in its decoded
 // strings fits 32 bits.
 const maxText = math.MaxInt32
-
-// bytesPerNode is about what a member of a row takes: a guess that spares most of
-// the growing.
-const bytesPerNode = 48
 
 // Parse reads exactly one document of at most 2 GiB. The error is always a
 // [*corrupt.Report] whose subject is the offset in code points.
@@ -44,15 +42,38 @@ func ParseString(text string) (Value, error) {
 type parser struct {
 	s       string
 	i       int
-	trusted bool   // text of our own writer: nests as deep as it is
-	nodes   []node // the members of the containers that were closed
-	open    []node // what the containers around the cursor hold so far, innermost last
+	trusted bool // text of our own writer: nests as deep as it is
 	decoded []string
-	buf     []byte // the string with escapes that is being read
+	*scratch
+}
+
+// scratch is what a parser needs until it is done. It holds no pointers, and
+// parsing thousands of rows needs it thousands of times.
+type scratch struct {
+	nodes []node // the members of the containers that were closed
+	open  []node // what the containers around the cursor hold so far, innermost last
+	buf   []byte // the string with escapes that is being read
+}
+
+// A scratch that one huge document made larger than this is not kept.
+const (
+	keptNodes = 1 << 14
+	keptBytes = 1 << 18
+)
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+func (c *scratch) release() {
+	if cap(c.nodes) > keptNodes || cap(c.open) > keptNodes || cap(c.buf) > keptBytes {
+		return
+	}
+	c.nodes, c.open, c.buf = c.nodes[:0], c.open[:0], c.buf[:0]
+	scratches.Put(c)
 }
 
 func (p *parser) document() (Value, error) {
-	p.nodes = make([]node, 0, min(len(p.s)/bytesPerNode, 4096))
+	p.scratch = scratches.Get().(*scratch)
+	defer p.release()
 	p.space()
 	root, err := p.value(0)
 	if err != nil {
@@ -62,7 +83,7 @@ func (p *parser) document() (Value, error) {
 	if p.i != len(p.s) {
 		return Value{}, p.fail(p.i, "the end of the document")
 	}
-	m := &members{text: p.s, decoded: p.decoded, nodes: p.nodes}
+	m := &members{text: p.s, decoded: p.decoded, nodes: slices.Clone(p.nodes)}
 	return m.value(&root), nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/big"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf16"
 	"unicode/utf8"
@@ -300,4 +301,44 @@ func TestARepeatedNameIsFoundInObjectsOfAnySize(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Parsers share scratch memory; values must not.
+func TestAValueStaysWhatItWasWhenOthersAreParsed(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		texts := make([][]byte, 6)
+		values := make([]jsonv.Value, len(texts))
+		for i := range texts {
+			texts[i] = jsonv.Arr(coretest.Object().Draw(t, "object"), coretest.Value().Draw(t, "value")).Append(nil)
+			v, err := jsonv.Parse(texts[i])
+			if err != nil {
+				t.Fatal(err)
+			}
+			values[i] = v
+			if _, err := jsonv.Parse(texts[i][:len(texts[i])-1]); err == nil {
+				t.Fatal("half a text was accepted")
+			}
+		}
+		for i, v := range values {
+			if got := v.Append(nil); string(got) != string(texts[i]) {
+				t.Fatalf("%s has become %s", texts[i], got)
+			}
+		}
+	})
+}
+
+func TestTextsAreParsedAtTheSameTime(t *testing.T) {
+	var wg sync.WaitGroup
+	for n := range 8 {
+		wg.Go(func() {
+			for i := range 200 {
+				want := fmt.Sprintf(`{"n\n":[%d,"%s\t",{"a":{"b":[%d]}}]}`, n, strings.Repeat("x", i), i)
+				v, err := jsonv.ParseString(want)
+				if err != nil || v.String() != want {
+					t.Errorf("%s reads as %s, %v", want, v, err)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }
