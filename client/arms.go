@@ -90,12 +90,18 @@ func (st *step) toolResult(b wire.ToolResult) {
 func (st *step) turnEnd(b wire.TurnEnd) {
 	st.endTurn(b.Entry)
 	tally := Measure(b.Usage)
-	st.turns++
+	if b.StopReason != failedAttempt {
+		st.turns++
+	}
 	st.tally = st.tally.Add(tally)
 	st.show(plane.LastTurn{
 		Entry: b.Entry, Usage: tally, StopReason: b.StopReason, Model: b.Model, ErrorMessage: b.ErrorMessage,
 	})
 }
+
+// failedAttempt is the stop reason of a response that stands for an attempt without
+// an answer. It is billed and is no turn: the attempts of a step are one.
+const failedAttempt = "error"
 
 func (st *step) retry(b wire.Retry) {
 	st.show(plane.Waiting{Attempt: b.Attempt, UntilMs: b.UntilMs, Error: b.Error})

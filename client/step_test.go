@@ -357,6 +357,19 @@ func TestEachEndingIsReadAsItself(t *testing.T) {
 	}
 }
 
+func TestAnAttemptThatFailedIsBilledAndIsNoTurn(t *testing.T) {
+	s := client.New(watch, client.Redraws)
+	turn := wholeRun()[8] // one counted turn
+	body := turn.Body.(wire.TurnEnd)
+	body.StopReason = "error"
+	turn.Body = body
+	outs := append(s.Step(turn), s.Lose(plane.StreamClosed, nil)...)
+	closed := outs[len(outs)-1].(plane.Chrome).Event().(plane.RunClosed)
+	if closed.Turns != 0 || closed.Total.Input != plane.AtLeast(10) {
+		t.Errorf("closed with %+v", closed)
+	}
+}
+
 func TestTheNextRunStartsItsOwnAccount(t *testing.T) {
 	all := plane.Watch{Session: session, Strand: "main"}
 	s := client.New(all, client.Redraws)

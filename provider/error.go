@@ -12,7 +12,7 @@ type Class string
 
 // The closed set of classes.
 const (
-	// Transport: the provider was not reached, or the connection broke before it answered.
+	// Transport: the provider was not reached this time, or the connection broke before it answered.
 	Transport Class = "transport"
 	// Disconnect: the answer ended before the provider said that it was complete.
 	Disconnect Class = "disconnect"
@@ -25,6 +25,9 @@ const (
 	// Deadline: a time limit of the attempt passed; Detail names it.
 	Deadline Class = "deadline"
 
+	// Unreachable: there is no connection to the address, and this process never had one. That is a wrong address, or a server that is
+	// not on, more likely than a bad moment; Detail names a passed limit.
+	Unreachable Class = "unreachable"
 	// Overflow: the request does not fit the model's context window.
 	Overflow Class = "overflow"
 	// Quota: the account has no credit left, so waiting does not help.
@@ -49,7 +52,7 @@ const (
 
 var classes = []Class{
 	Transport, Disconnect, RateLimit, Overloaded, Server, Deadline,
-	Overflow, Quota, Auth, NotFound, InvalidRequest, Refused, MalformedStream, UnmappedStopReason, MissingKey, Cancelled,
+	Unreachable, Overflow, Quota, Auth, NotFound, InvalidRequest, Refused, MalformedStream, UnmappedStopReason, MissingKey, Cancelled,
 }
 
 // Classes returns every class.
@@ -64,14 +67,14 @@ func (c Class) Retryable() bool {
 	switch c {
 	case Transport, Disconnect, RateLimit, Overloaded, Server, Deadline:
 		return true
-	case Overflow, Quota, Auth, NotFound, InvalidRequest, Refused, MalformedStream, UnmappedStopReason, MissingKey, Cancelled:
+	case Unreachable, Overflow, Quota, Auth, NotFound, InvalidRequest, Refused, MalformedStream, UnmappedStopReason, MissingKey, Cancelled:
 	}
 	return false
 }
 
 // The details of class [Deadline] and of a connection that took too long: which limit passed.
 const (
-	LimitConnect   = "connect"    // class Transport: no connection in time
+	LimitConnect   = "connect"    // class Transport or Unreachable: no connection in time
 	LimitFirstByte = "first_byte" // connected, no answer in time
 	LimitIdle      = "idle"       // the answer stalled
 	LimitTotal     = "total"      // the whole attempt took too long

@@ -100,7 +100,7 @@ func TestClassifyIsTotalAndLeavesItsWordsAlone(t *testing.T) {
 func TestOnlyFailuresOfTheMomentAreRetried(t *testing.T) {
 	retried := map[provider.Class]bool{
 		provider.Transport: true, provider.Disconnect: true, provider.RateLimit: true, provider.Overloaded: true, provider.Server: true,
-		provider.Deadline: true, provider.Overflow: false, provider.Quota: false, provider.Auth: false, provider.NotFound: false,
+		provider.Deadline: true, provider.Unreachable: false, provider.Overflow: false, provider.Quota: false, provider.Auth: false, provider.NotFound: false,
 		provider.InvalidRequest: false, provider.Refused: false, provider.MalformedStream: false, provider.UnmappedStopReason: false,
 		provider.MissingKey: false, provider.Cancelled: false, "unheard of": false,
 	}

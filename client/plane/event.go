@@ -70,7 +70,7 @@ type Noticed struct {
 // RunClosed is the last output about a run, always, also when the stream broke.
 type RunClosed struct {
 	Ending Ending
-	Turns  int
+	Turns  int // responses of the model; attempts that failed are not counted
 	Total  Tally
 }
 

@@ -36,7 +36,7 @@ func (p *Printer) result() []byte {
 	if p.opts.Now != nil {
 		w.Num("duration_ms", max(0, p.opts.Now()-p.started))
 	}
-	if p.run.turns > 0 {
+	if p.run.ending != nil {
 		writeUsage(w, p.run.total)
 	}
 	w.Name("permission_denials")

@@ -439,7 +439,7 @@ func TestCostsAndCountsAreNeverMadeUp(t *testing.T) {
 		"none":     {wire.Usage{Measured: true, CostMicroUSD: new(int64(0))}, `"input_tokens":0`, "", "loom: 1 turn, no tokens\n"},
 		"no price": {wire.Usage{Input: 3, Measured: true}, `"input_tokens":3`, "total_cost_usd", "cost unknown"},
 		"a part":   {wire.Usage{Input: 3, Measured: true, LowerBound: true, CostMicroUSD: new(int64(2_500_000)), CostLowerBound: true}, `"usage":{"input_tokens":3,"exact":false},"total_cost_usd":2.50,"cost_is_exact":false`, "output_tokens", "tokens in at least 3, cached unknown, out unknown, at least $2.50"},
-		"unknown":  {wire.Usage{}, `"usage":{"exact":false}`, "tokens", "tokens in unknown, cached unknown, out unknown, cost unknown"},
+		"unknown":  {wire.Usage{}, `"usage":{"exact":false}`, "tokens", "loom: 1 turn, tokens unknown, cost unknown"},
 	} {
 		s := (&script{}).turn(2, "stop").end(wire.Completed{})
 		s.frames[1].Body = wire.RunEnd{Cause: wire.Completed{}, Usage: c.usage}

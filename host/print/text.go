@@ -109,9 +109,7 @@ func (p *Printer) finishText() {
 		p.out.write(say.All(p.run.answer))
 		p.out.endLine()
 	}
-	if p.run.turns > 0 {
-		p.progress(usageLine(p.run.turns, p.run.total))
-	}
+	p.progress(usageLine(p.run.turns, p.run.total))
 }
 
 // complain tells a person what went wrong, in both formats.
@@ -260,20 +258,27 @@ func plural(n int64, what string) string {
 	return strconv.FormatInt(n, 10) + " " + what + "s"
 }
 
-// usageLine is the account of a run.
+// usageLine is the account of a run, empty where there is nothing to tell.
 func usageLine(turns int, t plane.Tally) string {
-	if t == plane.NoTally() {
-		return fmt.Sprintf("loom: %s, no tokens", plural(int64(turns), "turn"))
+	line := "loom: " + plural(int64(turns), "turn")
+	counted := t.Input.Known || t.CacheRead.Known || t.Output.Known
+	switch {
+	case turns == 0 && (t == plane.NoTally() || !counted && !t.CostMicroUSD.Known):
+		return ""
+	case t == plane.NoTally():
+		return line + ", no tokens"
+	case counted:
+		line += fmt.Sprintf(", tokens in %s, cached %s, out %s", count(t.Input), count(t.CacheRead), count(t.Output))
+	default:
+		line += ", tokens unknown"
 	}
-	cost := "cost unknown"
-	if t.CostMicroUSD.Known {
-		cost = atLeast(t.CostMicroUSD, "$"+dollars(t.CostMicroUSD.N))
+	if !t.CostMicroUSD.Known {
+		return line + ", cost unknown"
 	}
-	return fmt.Sprintf("loom: %s, tokens in %s, cached %s, out %s, %s", plural(int64(turns), "turn"),
-		counted(t.Input), counted(t.CacheRead), counted(t.Output), cost)
+	return line + ", " + atLeast(t.CostMicroUSD, "$"+dollars(t.CostMicroUSD.N))
 }
 
-func counted(c plane.Count) string {
+func count(c plane.Count) string {
 	if !c.Known {
 		return "unknown"
 	}

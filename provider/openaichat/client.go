@@ -11,6 +11,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"strings"
+	"sync/atomic"
 
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/provider"
@@ -35,6 +36,7 @@ type Client struct {
 	transport *http.Transport
 	dialer    dialer
 	sent      history
+	reached   atomic.Bool // a connection was made, once
 }
 
 var _ provider.Provider = (*Client)(nil)
@@ -139,6 +141,9 @@ func (c *Client) attempt(ctx context.Context, req provider.Request, sink func(pr
 	}
 	// The transport itself, not a client around it: a redirect is not followed, for it would carry the conversation elsewhere.
 	resp, err := c.transport.RoundTrip(post)
+	if watch.isConnected() {
+		c.reached.Store(true)
+	}
 	if err != nil {
 		return nil, c.unreached(ctx, watch, err)
 	}
@@ -263,7 +268,10 @@ func (c *Client) unreached(ctx context.Context, watch *watch, err error) *provid
 	if ctx.Err() != nil {
 		return c.broken(ctx, watch)
 	}
-	e := &provider.Error{Class: provider.Transport}
+	e := &provider.Error{Class: provider.Unreachable}
+	if c.reached.Load() {
+		e.Class = provider.Transport
+	}
 	if timeout, ok := errors.AsType[interface {
 		error
 		Timeout() bool

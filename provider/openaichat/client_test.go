@@ -129,7 +129,8 @@ func TestConformance(t *testing.T) {
 			provider.MalformedStream:    scene(events(0, textDelta("a"), "{")),
 			provider.Refused:            scene(events(0, textDelta("a"), `{"choices":[{"index":0,"delta":{},"finish_reason":"content_filter"}]}`)),
 			provider.UnmappedStopReason: scene(events(0, textDelta("a"), `{"choices":[{"index":0,"delta":{},"finish_reason":"novel"}]}`)),
-			provider.Transport: func(t testing.TB) (provider.Provider, provider.Request) {
+			provider.Transport:          scene(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }),
+			provider.Unreachable: func(t testing.TB) (provider.Provider, provider.Request) {
 				return client(t, "http://"+freeAddress(t)), asking("hi")
 			},
 		},
@@ -383,6 +384,21 @@ func TestABrokenConnectionKeepsWhatArrived(t *testing.T) {
 	})
 }
 
+func TestAnAddressThatNeverAnsweredIsNotTriedAgain(t *testing.T) {
+	server := httptest.NewServer(events(0, textDelta("a"), stopped, done))
+	c := client(t, server.URL)
+	if _, err := c.Stream(t.Context(), asking("hi"), func(provider.Delta) {}); err != nil {
+		t.Fatal(err)
+	}
+	server.Close()
+	if e := fail(t, t.Context(), c, asking("hi"), nil); e.Class != provider.Transport || !e.Retryable() {
+		t.Errorf("a server that went away: %s: %s", e.Class, e.Message)
+	}
+	if e := fail(t, t.Context(), client(t, server.URL), asking("hi"), nil); e.Class != provider.Unreachable || e.Retryable() {
+		t.Errorf("a server that never was: %s: %s", e.Class, e.Message)
+	}
+}
+
 func TestTheKeyNeverTravelsOverPlainHTTPToAnotherMachine(t *testing.T) {
 	for base, usable := range map[string]bool{
 		"https://api.example.com/v1":       true,
@@ -454,7 +470,7 @@ func TestSecureConnectionsAreVerified(t *testing.T) {
 	if _, err := trusting.Stream(t.Context(), asking("hi"), func(provider.Delta) {}); err != nil {
 		t.Errorf("a trusted server: %v", err)
 	}
-	if e := fail(t, t.Context(), client(t, server.URL), asking("hi"), nil); e.Class != provider.Transport {
+	if e := fail(t, t.Context(), client(t, server.URL), asking("hi"), nil); e.Class != provider.Unreachable {
 		t.Errorf("an untrusted server: %s: %s", e.Class, e.Message)
 	}
 }

@@ -111,7 +111,7 @@ func (p peer) sentence(class provider.Class, modelID string) string {
 		return p.host + " does not have the model " + modelID + " or the address asked for"
 	case provider.Refused:
 		return p.host + " withheld the answer by its content rules"
-	case provider.Transport, provider.Disconnect, provider.Deadline, provider.InvalidRequest, provider.MalformedStream,
+	case provider.Transport, provider.Unreachable, provider.Disconnect, provider.Deadline, provider.InvalidRequest, provider.MalformedStream,
 		provider.UnmappedStopReason, provider.MissingKey, provider.Cancelled:
 	}
 	return p.host + " refused the request"
@@ -127,8 +127,8 @@ func (p peer) advice(class provider.Class) string {
 		return "start a new session or ask for less at once"
 	case provider.NotFound:
 		return "check the model name and the base URL"
-	case provider.Transport, provider.Disconnect, provider.RateLimit, provider.Overloaded, provider.Server, provider.Deadline, provider.Quota,
-		provider.InvalidRequest, provider.Refused, provider.MalformedStream, provider.UnmappedStopReason, provider.MissingKey, provider.Cancelled:
+	case provider.Transport, provider.Unreachable, provider.Disconnect, provider.RateLimit, provider.Overloaded, provider.Server,
+		provider.Deadline, provider.Quota, provider.InvalidRequest, provider.Refused, provider.MalformedStream, provider.UnmappedStopReason, provider.MissingKey, provider.Cancelled:
 	}
 	return ""
 }

@@ -142,7 +142,7 @@ func TestEachLimitEndsTheAttemptWithItsName(t *testing.T) {
 	}
 }
 
-func TestAConnectionThatIsNotMadeInTimeIsATransportFailure(t *testing.T) {
+func TestAConnectionThatIsNotMadeInTimeSaysSo(t *testing.T) {
 	for name, dial := range map[string]func(context.Context, string, string) (net.Conn, error){
 		"the dial hangs": func(ctx context.Context, _, _ string) (net.Conn, error) {
 			<-ctx.Done()
@@ -159,7 +159,7 @@ func TestAConnectionThatIsNotMadeInTimeIsATransportFailure(t *testing.T) {
 				c := client(t, "https://example.invalid", func(c *openaichat.Config) { c.Dial = dial })
 				begun := time.Now()
 				e := fail(t, t.Context(), c, asking("hi"), nil)
-				if e.Class != provider.Transport || e.Detail != provider.LimitConnect || time.Since(begun) != openaichat.DefaultConnect {
+				if e.Class != provider.Unreachable || e.Detail != provider.LimitConnect || time.Since(begun) != openaichat.DefaultConnect {
 					t.Errorf("after %s: %+v", time.Since(begun), e)
 				}
 				_ = c.Close()
