@@ -30,9 +30,6 @@ func Parse(data []byte) (Value, error) { return ParseString(string(data)) }
 // share its memory.
 func ParseString(text string) (Value, error) {
 	p := parser{s: text}
-	if len(text) > maxText {
-		return Value{}, p.fail(0, "at most 2 GiB")
-	}
 	if !utf8.ValidString(text) {
 		return Value{}, p.fail(firstInvalid(text), "valid UTF-8")
 	}
@@ -55,7 +52,7 @@ type scratch struct {
 	buf   []byte // the string with escapes that is being read
 }
 
-// A scratch that one huge document made larger than this is not kept.
+// A scratch that a huge document made larger than this is not kept.
 const (
 	keptNodes = 1 << 14
 	keptBytes = 1 << 18
@@ -72,6 +69,9 @@ func (c *scratch) release() {
 }
 
 func (p *parser) document() (Value, error) {
+	if len(p.s) > maxText {
+		return Value{}, p.fail(0, "at most 2 GiB")
+	}
 	p.scratch = scratches.Get().(*scratch)
 	defer p.release()
 	p.space()
