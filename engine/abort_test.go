@@ -363,6 +363,10 @@ func TestAStateThatMovedWhileItWasReadIsNoFault(t *testing.T) {
 	if err := steer(e, "withdrawn"); err != nil {
 		t.Fatal(err)
 	}
+	d := e.Driver(session.MainStrand)
+	if pass, err := d.Step(nil); err != nil || pass.Progress != engine.Moved { // to the checkpoint, which places steering
+		t.Fatal(pass, err)
+	}
 	store.once = func() {
 		view := session.NewView(w.store)
 		op, _, _ := view.OpMeta(r.Op)
@@ -376,7 +380,7 @@ func TestAStateThatMovedWhileItWasReadIsNoFault(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	drain(t, e.Driver(session.MainStrand))
+	drain(t, d)
 	if store.once != nil {
 		t.Error("nothing was withdrawn")
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/session/projection"
 	"github.com/loom-run/loom/storage"
+	"pgregory.net/rapid"
 )
 
 // bomb is a store whose process dies right after commit n is durable: that commit
@@ -357,7 +358,7 @@ const interrupted = "the process ended while this call was running"
 
 // fingerprint renders the projected context without ids and times. A call that a
 // crash interrupted and that must not be repeated may say so instead of its result.
-func fingerprint(t *testing.T, w *world) string {
+func fingerprint(t rapid.TB, w *world) string {
 	t.Helper()
 	view := session.NewView(w.store)
 	leaf, _, err := view.StrandLeaf(session.MainStrand)
@@ -380,7 +381,7 @@ func fingerprint(t *testing.T, w *world) string {
 
 // reported counts the attempts whose usage is known: those that a crash took are
 // billed as unknown.
-func reported(t *testing.T, w *world) (n int) {
+func reported(t rapid.TB, w *world) (n int) {
 	t.Helper()
 	rows, err := w.store.ScanUsage(storage.UsageQuery{})
 	if err != nil {

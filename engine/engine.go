@@ -123,6 +123,15 @@ func (e *Engine) Close() {
 	e.cancel()
 	e.wg.Wait()
 	e.writer.end(ErrClosed)
+	for _, d := range e.all() {
+		d.forget()
+	}
+}
+
+func (e *Engine) all() []*Driver {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Collect(maps.Values(e.drivers))
 }
 
 func (e *Engine) observe(f Fact) {
@@ -425,10 +434,7 @@ func (e *Engine) keepLease() {
 // recovering the operation that these effects belong to.
 func (e *Engine) lose(lost *tx.LeaseLost) {
 	e.writer.end(lost)
-	e.mu.Lock()
-	drivers := slices.Collect(maps.Values(e.drivers))
-	e.mu.Unlock()
-	for _, d := range drivers {
+	for _, d := range e.all() {
 		d.ground()
 		d.Ring()
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/session/check"
 	"github.com/loom-run/loom/storage"
+	"pgregory.net/rapid"
 )
 
 func text(s string) engine.Prompt {
@@ -22,7 +23,7 @@ func text(s string) engine.Prompt {
 }
 
 // transcript renders what is in the tree: roles, texts, calls and ends.
-func transcript(t *testing.T, w *world) string {
+func transcript(t rapid.TB, w *world) string {
 	t.Helper()
 	rows, err := w.store.ScanEntries(storage.EntryQuery{})
 	if err != nil {
@@ -53,7 +54,7 @@ func line(m message.Message) string {
 }
 
 // settled checks what must hold when no operation is open.
-func settled(t *testing.T, w *world) {
+func settled(t rapid.TB, w *world) {
 	t.Helper()
 	for _, ns := range []register.Namespace{register.OpMeta, register.OpState, register.OpToolArgs, register.OpPreparation, register.PendingEntry} {
 		if cells, err := w.store.Registers(ns, ""); err != nil || len(cells) > 0 {
@@ -71,7 +72,7 @@ func settled(t *testing.T, w *world) {
 }
 
 // sound checks every invariant of the session.
-func sound(t testing.TB, w *world, when string) {
+func sound(t rapid.TB, w *world, when string) {
 	t.Helper()
 	found, err := check.Session(w.store)
 	if err != nil {
@@ -101,7 +102,7 @@ func prompt(t *testing.T, p *process, in engine.Prompt) id.OpID {
 	return r.Op
 }
 
-func wantTranscript(t *testing.T, w *world, want ...string) {
+func wantTranscript(t rapid.TB, w *world, want ...string) {
 	t.Helper()
 	if got := transcript(t, w); got != strings.Join(append(want, ""), "\n") {
 		t.Errorf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))

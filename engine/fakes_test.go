@@ -21,6 +21,7 @@ import (
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/storage"
 	"github.com/loom-run/loom/storage/memory"
+	"pgregory.net/rapid"
 )
 
 // world is what outlives a process: the store, and the effects that tools had.
@@ -176,7 +177,7 @@ func (t *toolbox) Clear(c engine.Call) (engine.Clearance, *message.ToolResult) {
 }
 
 // settled checks that no clearance leaked.
-func (t *toolbox) settled(tb testing.TB) {
+func (t *toolbox) settled(tb rapid.TB) {
 	tb.Helper()
 	t.mu.Lock()
 	defer t.mu.Unlock()
