@@ -1,0 +1,147 @@
+package accounting_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/loom-run/loom/core/accounting"
+	"github.com/loom-run/loom/core/coretest"
+	"github.com/loom-run/loom/core/entry"
+	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/usage"
+)
+
+func reports() *rapid.Generator[accounting.Report] {
+	return rapid.Custom(func(t *rapid.T) accounting.Report {
+		var r accounting.Report
+		for _, u := range rapid.SliceOfN(attempts(), 0, 4).Draw(t, "attempts") {
+			r = r.Append(u)
+		}
+		return r
+	})
+}
+
+// attempts draws usage of a provider attempt: what it consumed is not negative.
+func attempts() *rapid.Generator[usage.Usage] { return coretest.Usage() }
+
+func text(u usage.Usage) string {
+	w := new(jsonv.Writer)
+	usage.Append(w, u)
+	return string(w.Bytes())
+}
+
+func equal(a, b accounting.Report) bool {
+	la, oka := a.Last()
+	lb, okb := b.Last()
+	return a.Attempts() == b.Attempts() && oka == okb && text(a.Total()) == text(b.Total()) && text(la) == text(lb)
+}
+
+func TestCombineJoinsDisjointReports(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := reports().Draw(t, "a"), reports().Draw(t, "b")
+		ab := a.Combine(b)
+		if ab.Attempts() != a.Attempts()+b.Attempts() {
+			t.Fatalf("%d attempts of %d and %d", ab.Attempts(), a.Attempts(), b.Attempts())
+		}
+		if b.Attempts() > 0 {
+			last, _ := ab.Last()
+			want, _ := b.Last()
+			if text(last) != text(want) {
+				t.Fatal("the last attempt is not the later report's")
+			}
+		}
+		if !equal(a.Combine(accounting.Report{}), a) || !equal(accounting.Report{}.Combine(a), a) {
+			t.Fatal("the empty report is no identity")
+		}
+	})
+}
+
+func TestDetailsReadBack(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		r := reports().Draw(t, "report")
+		details := r.Details(jsonv.F("purpose", jsonv.Str("summary")))
+		if v, ok := details.Get("purpose"); !ok || v.String() != `"summary"` {
+			t.Fatal("the caller's field is gone")
+		}
+		got, err := accounting.DecodeRow(entry.UsageRow{Usage: r.Total(), Details: &details})
+		if err != nil || !equal(got, r) {
+			t.Fatalf("%s: got %+v, %v", details, got, err)
+		}
+	})
+}
+
+func TestARowWithoutAReportIsOneObservation(t *testing.T) {
+	signed := usage.Usage{Input: -5, Evidence: usage.Unreported(usage.Other)}
+	for _, details := range []*jsonv.Value{nil, new(jsonv.Str("note")), new(jsonv.Obj(jsonv.F("why", jsonv.Str("refund"))))} {
+		r, err := accounting.DecodeRow(entry.UsageRow{Usage: signed, Details: details, Adjustment: true})
+		if err != nil || r.Attempts() != 1 || r.Total().Input != -5 {
+			t.Errorf("got %+v, %v", r, err)
+		}
+	}
+}
+
+func TestAReportThatDoesNotAgreeWithItsRowIsCorruption(t *testing.T) {
+	paid := usage.Usage{Input: 10, Output: 5, TotalTokens: 15, Evidence: usage.Reported(usage.API, usage.Complete)}
+	twice := paid.Add(paid)
+	more := paid
+	more.Input = 11
+	negative := paid
+	negative.Input = -1
+	report := func(version, count int64, last string) jsonv.Value {
+		v, err := jsonv.ParseString(last)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return jsonv.Obj(jsonv.F("version", jsonv.Num(version)), jsonv.F("attempt_count", jsonv.Num(count)), jsonv.F("last", v))
+	}
+	for _, c := range []struct {
+		name  string
+		total usage.Usage
+		value jsonv.Value
+		valid bool
+	}{
+		{"one attempt", paid, report(1, 1, text(paid)), true},
+		{"two attempts", twice, report(1, 2, text(paid)), true},
+		{"none", usage.Zero(), report(1, 0, "null"), true},
+		{"another version", paid, report(2, 1, text(paid)), false},
+		{"a negative count", paid, report(1, -1, text(paid)), false},
+		{"no attempts but usage", paid, report(1, 0, "null"), false},
+		{"a last one of none", paid, report(1, 0, text(paid)), false},
+		{"a count without a last one", usage.Zero(), report(1, 1, "null"), false},
+		{"a total that is not its only attempt", twice, report(1, 1, text(paid)), false},
+		{"a total below its last attempt", paid, report(1, 2, text(more)), false},
+		{"a negative total", negative, report(1, 1, text(negative)), false},
+		{"evidence that the total lacks", paid, report(1, 2, text(usage.Unknown(usage.Other))), false},
+		{"a field too many", paid, report(1, 1, text(paid)).With("more", jsonv.Num(1)), false},
+		{"no object", paid, jsonv.Num(1), false},
+	} {
+		details := jsonv.Obj(jsonv.F(accounting.DetailsKey, c.value))
+		if _, err := accounting.DecodeRow(entry.UsageRow{Usage: c.total, Details: &details}); (err == nil) != c.valid {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	both := jsonv.Obj(jsonv.F(accounting.DetailsKey, report(1, 1, text(paid))), jsonv.F(accounting.DetailsKey, report(1, 1, text(paid))))
+	if _, err := accounting.DecodeRow(entry.UsageRow{Usage: paid, Details: &both}); err == nil || !strings.Contains(err.Error(), "several") {
+		t.Errorf("two reports: %v", err)
+	}
+}
+
+func FuzzDecodeRow(f *testing.F) {
+	f.Add(`{"loom.request-accounting.v1":{"version":1,"attempt_count":0,"last":null}}`)
+	f.Fuzz(func(t *testing.T, details string) {
+		v, err := jsonv.ParseString(details)
+		if err != nil {
+			return
+		}
+		r, err := accounting.DecodeRow(entry.UsageRow{Usage: usage.Zero(), Details: &v})
+		if err != nil {
+			return
+		}
+		again := r.Details()
+		if got, err := accounting.DecodeRow(entry.UsageRow{Usage: r.Total(), Details: &again}); err != nil || !equal(got, r) {
+			t.Fatalf("%s reads back as %+v, %v", details, got, err)
+		}
+	})
+}
