@@ -56,10 +56,19 @@ func (h Home) has(s id.SessionID) (bool, error) {
 	return err == nil && st.Size() > 0, err
 }
 
+// ErrHome is a state root that cannot be used.
+type ErrHome struct {
+	Reason string // a sentence
+	Err    error
+}
+
+func (e *ErrHome) Error() string { return e.Reason }
+func (e *ErrHome) Unwrap() error { return e.Err }
+
 // create makes the folders. Only their owner may look into them.
 func (h Home) create() error {
 	if err := os.MkdirAll(h.sessions(), 0o700); err != nil {
-		return fmt.Errorf("the state root cannot be made: %w; nothing was changed, set LOOM_HOME to a place that can be written", err)
+		return &ErrHome{fmt.Sprintf("the place for sessions cannot be made: %v; nothing was changed, set LOOM_HOME to one that can be written", err), err}
 	}
 	return nil
 }
@@ -71,7 +80,7 @@ func (h Home) list() ([]id.SessionID, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the sessions cannot be listed: %w", err)
+		return nil, &ErrHome{fmt.Sprintf("the sessions cannot be listed: %v; nothing was changed", err), err}
 	}
 	var all []id.SessionID
 	for _, f := range files {

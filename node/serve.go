@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
@@ -57,7 +58,7 @@ func (h host) Read(_ context.Context, s id.SessionID) (server.Reader, error) {
 func (h host) List(context.Context) ([]server.Info, error) {
 	all, err := h.n.List()
 	if err != nil {
-		return nil, err
+		return nil, refuse(err)
 	}
 	infos := make([]server.Info, len(all))
 	for i, s := range all {
@@ -193,6 +194,9 @@ func refuse(err error) error {
 	}
 	if _, ok := errors.AsType[*ErrWorkspace](err); ok {
 		code = server.BadCwd
+	}
+	if _, ok := errors.AsType[*ErrHome](err); ok && !errors.Is(err, syscall.ENOSPC) {
+		code = server.StoreUnreadable
 	}
 	if _, ok := errors.AsType[*ErrMode](err); ok {
 		code = server.Conflict

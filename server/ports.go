@@ -117,15 +117,16 @@ const (
 
 // The codes that a host refuses with.
 const (
-	BadRequest     = wire.BadRequest
-	BadCwd         = wire.BadCwd
-	UnknownModel   = wire.UnknownModel
-	MissingKey     = wire.MissingKey
-	UnknownSession = wire.UnknownSession
-	UnknownStrand  = wire.UnknownStrand
-	SessionHeld    = wire.SessionHeld
-	Conflict       = wire.Conflict
-	StoreFull      = wire.StoreFull
+	BadRequest      = wire.BadRequest
+	BadCwd          = wire.BadCwd
+	UnknownModel    = wire.UnknownModel
+	MissingKey      = wire.MissingKey
+	UnknownSession  = wire.UnknownSession
+	UnknownStrand   = wire.UnknownStrand
+	SessionHeld     = wire.SessionHeld
+	Conflict        = wire.Conflict
+	StoreFull       = wire.StoreFull
+	StoreUnreadable = wire.StoreUnreadable
 )
 
 // Refusal is a no. Message is one sentence for a person.

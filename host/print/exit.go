@@ -41,7 +41,7 @@ func Exits() []ExitRow {
 		{RunFailed, "the run failed, or its end was not seen"},
 		{BadUsage, "the command, an option or a value is wrong; nothing was started"},
 		{Held, "another process holds the session"},
-		{Unreadable, "the session cannot be read, or a newer build wrote it; its bytes were kept"},
+		{Unreadable, "the session, or the place for sessions, cannot be read, or a newer build wrote it; what was there is kept"},
 		{NoModel, "the model is unknown, has no key, or cannot be used"},
 		{Stopped, "a rule, a limit of turns or an open decision stopped the run; it can be resumed or prompted again"},
 		{NotFound, "no such session"},
