@@ -449,6 +449,31 @@ func TestAcceptanceRefusesAQueuedEntryThatIsNotThere(t *testing.T) {
 	}
 }
 
+// TestAHandleMustNameTheRequest: anything else about it is the provider's.
+func TestAHandleMustNameTheRequest(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*message.DeferredHandle)
+		code  string
+	}{
+		"the request's":          {func(*message.DeferredHandle) {}, machine.CodeDeferred},
+		"of another provider":    {func(h *message.DeferredHandle) { h.Provider = "other" }, machine.CodeInvalidDeferred},
+		"of another model":       {func(h *message.DeferredHandle) { h.ModelID = "other" }, machine.CodeInvalidDeferred},
+		"of another interface":   {func(h *message.DeferredHandle) { h.API = "other" }, machine.CodeInvalidDeferred},
+		"without an identity":    {func(h *message.DeferredHandle) { h.ID = "" }, machine.CodeInvalidDeferred},
+		"with something to keep": {func(h *message.DeferredHandle) { h.Data, h.PollAfterMs = new(jsonv.Str("x")), new(int64(5)) }, machine.CodeDeferred},
+	} {
+		h := message.DeferredHandle{Provider: config.Model.Provider, ModelID: config.Model.ModelID, API: "openai-completions", ID: "later"}
+		c.spoil(&h)
+		in := machine.Inputs{Now: epoch, StateSeq: 1, Leaf: entryID(1), Observation: machine.Responded{
+			ResponseID: entryID(7), Message: &message.Assistant{StopReason: message.Deferred, Deferred: &h},
+		}}
+		a := decided(t, operations()[0].value, state("run/assistant/effect_pending"), in).(machine.Transition)
+		if got := a.Next.Work.(*machine.Run).Phase.(machine.FailureDrain).Error.Code; got != c.code {
+			t.Errorf("a handle %s fails the run with %s, want %s", name, got, c.code)
+		}
+	}
+}
+
 func TestNoWaitIsLongerThanAYear(t *testing.T) {
 	policy := machine.RetryPolicy{BaseDelayMs: math.MaxInt64, MaxDelayMs: math.MaxInt64}
 	pending := machine.GenPending{Context: generation, Attempt: 1, ResponseID: entryID(7), UsageID: usageID(1)}

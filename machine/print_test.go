@@ -105,6 +105,9 @@ func (p *player) committed(what string, t tx.Tx) {
 }
 
 func tokens(u usage.Usage) string {
+	if _, remote := u.Evidence.Billing(); !remote {
+		return "nobody was paid"
+	}
 	if _, reported := u.Evidence.Tokens(); !reported {
 		return "unknown"
 	}

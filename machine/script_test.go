@@ -358,13 +358,17 @@ func toolResult(words []string) (r *message.ToolResult, terminate bool) {
 	return r, terminate
 }
 
-// spent reads INPUT/OUTPUT, or unknown.
+// spent reads INPUT/OUTPUT, the same after "partial:", or unknown.
 func spent(word string) usage.Usage {
+	word, partial := strings.CutPrefix(word, "partial:")
 	in, out, ok := strings.Cut(word, "/")
 	if !ok {
 		return usage.Unknown(usage.API)
 	}
 	u := usage.Usage{Input: number(in), Output: number(out), Evidence: usage.Reported(usage.API, usage.Complete)}
+	if partial {
+		u.Evidence = usage.Reported(usage.API, usage.Partial)
+	}
 	u.TotalTokens = u.Input + u.Output
 	return u
 }
