@@ -187,24 +187,29 @@ func (c *checker) Register(ns, key string, cell register.Cell) {
 	if err != nil {
 		return
 	}
-	switch known { //nolint:exhaustive // only these two refer to entries
-	case register.StrandLeaf:
-		leaf, err := register.DecodeLeaf(cell.Value)
-		if err != nil {
-			c.find(LeafExists, subject, "%v", err)
-		} else if !leaf.IsZero() && c.entries[leaf] == 0 {
-			c.find(LeafExists, subject, "it points at %s, which is not an entry", leaf)
-		}
-	case register.PendingEntry:
-		if reserved, err := id.ParseEntryID(key); err != nil {
-			c.find(PendingNotPlaced, subject, "its key is not an entry id")
-		} else if _, placed := c.entries[reserved]; placed {
-			c.find(PendingNotPlaced, subject, "the id is also stored as a row")
-		}
-	}
+	c.refers(a, cell)
 	for _, check := range c.cells {
 		if err := check(a, cell); err != nil {
 			c.find(CellValid, subject, "%v", err)
+		}
+	}
+}
+
+// refers checks the two namespaces that speak of entries.
+func (c *checker) refers(a register.Address, cell register.Cell) {
+	if a.NS == register.StrandLeaf {
+		leaf, err := register.DecodeLeaf(cell.Value)
+		if err != nil {
+			c.find(LeafExists, a.String(), "%v", err)
+		} else if !leaf.IsZero() && c.entries[leaf] == 0 {
+			c.find(LeafExists, a.String(), "it points at %s, which is not an entry", leaf)
+		}
+	}
+	if a.NS == register.PendingEntry {
+		if reserved, err := id.ParseEntryID(a.Key); err != nil {
+			c.find(PendingNotPlaced, a.String(), "its key is not an entry id")
+		} else if _, placed := c.entries[reserved]; placed {
+			c.find(PendingNotPlaced, a.String(), "the id is also stored as a row")
 		}
 	}
 }

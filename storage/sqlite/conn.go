@@ -46,8 +46,15 @@ type conn struct {
 }
 
 type stmt struct {
-	s    driver.Stmt
+	s    statement
 	args []driver.NamedValue // reused from call to call
+}
+
+// statement is what the driver's prepared statements are.
+type statement interface {
+	driver.StmtExecContext
+	driver.StmtQueryContext
+	Close() error
 }
 
 // neverDone is the context of every statement: the driver watches a context that
@@ -84,7 +91,11 @@ func (c *conn) prepare(text string) (*stmt, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &stmt{s: s}
+	full, ok := s.(statement)
+	if !ok {
+		return nil, fmt.Errorf("the driver's statements are %T", s)
+	}
+	p := &stmt{s: full}
 	c.stmts[text] = p
 	return p, nil
 }
@@ -103,7 +114,7 @@ func (c *conn) exec(text string, args ...any) (changed int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	res, err := s.s.(driver.StmtExecContext).ExecContext(neverDone, s.bind(args))
+	res, err := s.s.ExecContext(neverDone, s.bind(args))
 	clear(s.args) // so that a large payload is not kept alive
 	if err != nil {
 		return 0, err
@@ -118,7 +129,7 @@ func (c *conn) each(text string, visit func(row row) (bool, error), args ...any)
 	if err != nil {
 		return err
 	}
-	rows, err := s.s.(driver.StmtQueryContext).QueryContext(neverDone, s.bind(args))
+	rows, err := s.s.QueryContext(neverDone, s.bind(args))
 	clear(s.args)
 	if err != nil {
 		return err
@@ -126,7 +137,7 @@ func (c *conn) each(text string, visit func(row row) (bool, error), args ...any)
 	dest := make(row, len(rows.Columns()))
 	for {
 		if err = rows.Next(dest); err != nil {
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				err = nil
 			}
 			break

@@ -2,9 +2,6 @@ package sqlite
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -12,7 +9,6 @@ import (
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/storage"
-	"golang.org/x/sys/unix"
 )
 
 // fill commits messages of size bytes until one is refused.
@@ -69,40 +65,6 @@ func TestADatabaseWithoutPagesLeftIsAFullDisk(t *testing.T) {
 	m := newMinter(1)
 	placed, next, err := fill(t, s, m, id.EntryID{}, 3000)
 	afterFull(t, s, m, placed, next, err, func() { pages(1_000_000) })
-}
-
-func TestAFullDiskKeepsEverythingBefore(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("needs a small file system")
-	}
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=2m"); err != nil {
-		t.Skipf("cannot mount a small file system here: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	cfg, _ := newConfig(t)
-	cfg.Path, cfg.Synchronous = filepath.Join(dir, "session.db"), Full
-	ballast := filepath.Join(dir, "ballast")
-	if err := os.WriteFile(ballast, make([]byte, 1<<20), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := mustOpen(t, cfg)
-	m := newMinter(1)
-	placed, next, err := fill(t, s, m, id.EntryID{}, 3000)
-	for range 3 { // it stays refused, and stays whole
-		if _, _, again := fill(t, s, m, placed[len(placed)-1], 3000); again == nil {
-			t.Fatal("a full disk took more")
-		}
-	}
-	afterFull(t, s, m, placed, next, err, func() {
-		if err := os.Remove(ballast); err != nil {
-			t.Fatal(err)
-		}
-	})
 }
 
 func TestALockedFileIsSaidToBeLocked(t *testing.T) {

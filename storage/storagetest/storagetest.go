@@ -94,7 +94,7 @@ func newBench(owner *testing.T, t rapid.TB, fresh func(t *testing.T, now func() 
 	b := &bench{TB: t, model: newModel(), ids: id.NewGenerator(clock.Stepping(1_767_225_600_000, 7), 42), now: 1_767_225_600_000}
 	b.opener = fresh(owner, func() int64 { b.now++; return b.now })
 	b.store = b.opener.Open(t)
-	owner.Cleanup(func() { b.store.Close() })
+	owner.Cleanup(func() { _ = b.store.Close() })
 	return b
 }
 
@@ -140,14 +140,13 @@ func (b *bench) must(writes ...tx.Write) tx.Result {
 
 // refused commits what has to be refused as kind, and checks that nothing of it
 // stayed: the model, which forgot it, still equals the store.
-func (b *bench) refused(kind string, t tx.Tx) error {
+func (b *bench) refused(kind string, t tx.Tx) {
 	b.Helper()
 	_, err := b.commit(t)
 	if kindOf(err) != kind {
 		b.Fatalf("commit: %v, want %s", err, kind)
 	}
 	b.same()
-	return err
 }
 
 // same compares everything that the store holds with the model.
