@@ -2,6 +2,7 @@ package machine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/loom-run/loom/core/entry"
@@ -211,6 +212,10 @@ var overflowPhrases = []string{
 	"reduce the length of the messages", "too many tokens", "token limit exceeded",
 }
 
+// throttlePhrases mark an error about the rate of requests, which may speak of
+// tokens too.
+var throttlePhrases = []string{"rate limit", "rate_limit", "too many requests", "throttl"}
+
 // overflow recognises a conversation that no longer fits. A response cut off
 // below the limit it was given hit the window instead; that is only known where
 // the provider reported its tokens.
@@ -223,15 +228,8 @@ func overflow(g GenPending, m *message.Assistant) bool {
 		return false
 	}
 	text := strings.ToLower(errorText(m))
-	if strings.Contains(text, "rate limit") || strings.Contains(text, "too many requests") || strings.Contains(text, "throttl") {
-		return false
-	}
-	for _, phrase := range overflowPhrases {
-		if strings.Contains(text, phrase) {
-			return true
-		}
-	}
-	return false
+	says := func(phrase string) bool { return strings.Contains(text, phrase) }
+	return slices.ContainsFunc(overflowPhrases, says) && !slices.ContainsFunc(throttlePhrases, says)
 }
 
 func validHandle(g GenPending, h *message.DeferredHandle) bool {
