@@ -19,6 +19,7 @@ import (
 )
 
 func TestRefusedOpeningLeavesTheFileAsItWas(t *testing.T) {
+	stray := leaseRow{owner: "x", fence: 9, process: Process{PID: 1, Host: "h"}}
 	const rebuilt = "CREATE TABLE other AS SELECT * FROM session"
 	for name, c := range map[string]struct {
 		edit []string
@@ -31,7 +32,7 @@ func TestRefusedOpeningLeavesTheFileAsItWas(t *testing.T) {
 		"no session row":          {edit: []string{"DELETE FROM session"}, want: "saw none"},
 		"several session rows":    {edit: []string{rebuilt, "INSERT INTO other SELECT * FROM session", "DROP TABLE session", "ALTER TABLE other RENAME TO session"}, want: "saw several"},
 		"session row is damaged":  {edit: []string{"UPDATE session SET next_seq = next_seq + 1"}, want: "digest"},
-		"fence from nowhere":      {edit: []string{"INSERT INTO writer_lease VALUES (1, 'x', 9, 0, 0, 1, 'h', '', 0)"}, want: "damaged"},
+		"fence from nowhere":      {edit: []string{fmt.Sprintf("INSERT INTO writer_lease VALUES (1, 'x', 9, 0, 0, 1, 'h', '', %d)", stray.digest())}, want: "a fence up to 1, saw 9"},
 		"a table is missing":      {edit: []string{"DROP TABLE session"}, want: "session"},
 		"not a database":          {raw: strings.Repeat("This is not a database. ", 400), want: "not a session"},
 		"a short file":            {raw: "x", want: "not a session"},
