@@ -247,7 +247,8 @@ func TestFactsComeInOrder(t *testing.T) {
 	w := newWorld()
 	var words []string
 	var facts []engine.Fact
-	p := boot(t, w, []turn{func(ctx context.Context, sink func(provider.Delta)) (*message.Assistant, error) {
+	var p *process
+	p = boot(t, w, []turn{func(ctx context.Context, sink func(provider.Delta)) (*message.Assistant, error) {
 		sink(provider.ThinkingDelta{Text: "hm"})
 		sink(provider.TextDelta{Block: 1, Text: "hel"})
 		sink(provider.TextDelta{Block: 1, Text: "lo"})
@@ -261,6 +262,12 @@ func TestFactsComeInOrder(t *testing.T) {
 	}}, func(c *engine.Config) {
 		c.Observe = func(f engine.Fact) {
 			facts = append(facts, f)
+			switch f.(type) {
+			case engine.RunStarted, engine.RunFinished, engine.RetryScheduled: // nothing may be committed in between
+				if !p.Committing() {
+					t.Errorf("%T was told beside its commit", f)
+				}
+			}
 			if word := strings.TrimPrefix(fmt.Sprintf("%T", f), "engine."); word != "Committed" {
 				words = append(words, word)
 			}

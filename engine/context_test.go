@@ -12,6 +12,7 @@ import (
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/session/projection"
+	"github.com/loom-run/loom/storage"
 	"github.com/loom-run/loom/storage/memory"
 	"pgregory.net/rapid"
 )
@@ -77,6 +78,42 @@ func TestALeafThatCannotBeReadLeavesTheCacheAsItWas(t *testing.T) {
 		got, err := cache.messages(s, leaf, projection.Policy{})
 		if (err != nil) != (leaf == unknown) || err == nil && len(got) != 1 {
 			t.Errorf("%s: %d messages, %v", leaf, len(got), err)
+		}
+	}
+}
+
+// counting counts the rows that scans of branches return.
+type counting struct {
+	storage.Store
+	rows int
+}
+
+func (c *counting) ScanBranch(q storage.BranchQuery) ([]entry.Entry, error) {
+	list, err := c.Store.ScanBranch(q)
+	c.rows += len(list)
+	return list, err
+}
+
+func TestOnlyWhatIsNewIsRead(t *testing.T) {
+	store := &counting{Store: newMemory()}
+	s := session.New(store)
+	ids := id.NewGenerator(clock.Fixed(1), 1)
+	var cache branchCache
+	var leaf id.EntryID
+	for n := range 50 {
+		e := entry.Entry{Parent: leaf, Body: entry.Custom{Type: "note"}}
+		e.ID, ids = ids.Entry()
+		if _, err := store.Commit(tx.Tx{Writes: []tx.Write{tx.InsertEntry{Entry: e}}}); err != nil {
+			t.Fatal(err)
+		}
+		leaf, store.rows = e.ID, 0
+		for range 2 { // the second asks for what is known
+			if _, err := cache.messages(s, leaf, projection.Policy{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if store.rows > 2 {
+			t.Errorf("with %d entries, %d were read for one that is new", n+1, store.rows)
 		}
 	}
 }

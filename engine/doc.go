@@ -28,7 +28,11 @@
 //
 // An effect starts only after its intent is durable. Its outcome is accepted only
 // by the driver that started it; an intent without a live effect is reported to
-// the machine as orphaned. A stale expectation reloads and plans again; a lost
-// lease, a fault of the store and a machine fault stop the strand and repair
-// nothing. An abort is durable before effects are cancelled.
+// the machine as orphaned. What comes from outside, a response or a result, is
+// made storable before it meets a commit. A clearance is run or given back. An
+// abort is durable before effects are cancelled.
+//
+// A stale expectation reloads and plans again; a lost lease, a fault of the store
+// and a machine fault stop the strand and repair nothing. Closing is to the
+// session what a crash would be, and leaves nothing running.
 package engine

@@ -2,7 +2,9 @@ package engine
 
 import (
 	"context"
+	"math"
 	"testing"
+	"time"
 
 	"github.com/loom-run/loom/core/clock"
 	"github.com/loom-run/loom/core/id"
@@ -61,4 +63,26 @@ func TestAnEffectFliesUntilItsReportIsHeard(t *testing.T) {
 	e.cancel()
 	d.land("b", &report{op: op})
 	want("the other landed after the engine closed", 0, false)
+}
+
+// TestNoWaitIsTooLongForATimer: the time to wait for is a number that a store or a
+// provider made.
+func TestNoWaitIsTooLongForATimer(t *testing.T) {
+	var asked time.Duration
+	e := &Engine{cfg: Config{Clock: func() int64 { return 1000 }, After: func(d time.Duration) <-chan time.Time {
+		asked = d
+		return make(chan time.Time)
+	}}}
+	d := newDriver(e, "main")
+	for until, want := range map[int64]time.Duration{
+		1001: time.Millisecond, 2500: 1500 * time.Millisecond, math.MaxInt64: longestNap,
+		1000: time.Millisecond, 1: time.Millisecond, math.MinInt64 + 1000: time.Millisecond, // past, and looked at once more
+	} {
+		if d.alarm(until); asked != want {
+			t.Errorf("until %d: it sleeps %v, want %v", until, asked, want)
+		}
+	}
+	if d.alarm(0) != nil {
+		t.Error("it set an alarm for nothing")
+	}
 }

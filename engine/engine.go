@@ -7,11 +7,9 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/loom-run/loom/core/clock"
 	"github.com/loom-run/loom/core/id"
-	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/machine"
@@ -147,139 +145,6 @@ func (e *Engine) generator() id.Generator {
 	return id.NewGenerator(clock.Real(e.cfg.Clock), e.cfg.Entropy())
 }
 
-// Prompt is input for a strand.
-type Prompt struct {
-	Content  []message.UserBlock
-	Origin   *message.Origin
-	MaxTurns *int64 // nil: unlimited; counted from this prompt's run
-}
-
-// Receipt says what became of a prompt. Both ways it is durable.
-type Receipt struct {
-	Queued bool    // the strand was busy: it is taken when the open run would finish
-	Op     id.OpID // the run that takes it; absent when it waits for the next one
-	Entry  id.EntryID
-	Seq    int64
-}
-
-// admissionTries bounds the race against the driver's own commits; each try
-// loads fresh state.
-const admissionTries = 100
-
-// Prompt accepts input, as a new run or into the queue of the open one. Input that
-// says nothing is machine.ErrInvalidMessage: kept in the history, it would fail
-// later requests of providers that refuse it.
-func (e *Engine) Prompt(strand string, p Prompt) (Receipt, error) {
-	if err := e.usable(strand); err != nil {
-		return Receipt{}, err
-	}
-	if !slices.ContainsFunc(p.Content, saysSomething) {
-		return Receipt{}, machine.ErrInvalidMessage
-	}
-	msg := &message.User{Content: p.Content, Timestamp: e.cfg.Clock(), Origin: p.Origin}
-	for range admissionTries {
-		r, err := e.admit(strand, msg, p.MaxTurns)
-		if _, stale := errors.AsType[*tx.StaleExpectation](err); stale {
-			continue
-		}
-		if err == nil {
-			e.Driver(strand).Ring()
-		}
-		return r, err
-	}
-	return Receipt{}, fmt.Errorf("the strand %s changed faster than the prompt could be accepted; it was not taken, send it again", strand)
-}
-
-func saysSomething(b message.UserBlock) bool {
-	t, isText := b.(message.Text)
-	return !isText || t.Text != ""
-}
-
-func (e *Engine) usable(strand string) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.closed {
-		return ErrClosed
-	}
-	if d := e.drivers[strand]; d != nil {
-		return d.failure()
-	}
-	return nil
-}
-
-func (e *Engine) admit(strand string, msg message.Message, maxTurns *int64) (Receipt, error) {
-	s := e.cfg.Session
-	state, ok, err := s.StrandState(strand)
-	if err != nil {
-		return Receipt{}, err
-	}
-	if !ok {
-		return Receipt{}, fmt.Errorf("there is no strand %q in this session", strand)
-	}
-	if op := state.Value.CurrentOperation; !op.IsZero() {
-		return e.enqueue(strand, state, msg)
-	}
-	leaf, _, err := s.StrandLeaf(strand)
-	if err != nil {
-		return Receipt{}, err
-	}
-	pending, err := s.PendingEntries(state.Value.PendingNextRun...)
-	if err != nil {
-		return Receipt{}, err
-	}
-	settings := e.cfg.Settings
-	settings.MaxTurns = maxTurns
-	op, _, t, err := machine.AcceptRun(machine.AcceptInputs{
-		Now: e.cfg.Clock(), IDs: e.generator(), Strand: strand,
-		State: state.Value, StateSeq: state.Seq, Leaf: leaf.Value, LeafSeq: leaf.Seq,
-		Pending: pending, Prompts: []message.Message{msg}, Settings: settings,
-	})
-	if err != nil {
-		if now, ok, again := s.StrandState(strand); again == nil && ok && now.Seq != state.Seq {
-			return Receipt{}, moved(strand, state.Seq) // the queue was read while it was being emptied
-		}
-		return Receipt{}, err
-	}
-	r, err := e.writer.commit(t, RunStarted{Strand: strand, Op: op.ID}, nil)
-	if err != nil {
-		return Receipt{}, err
-	}
-	prompts := op.Intent.(machine.RunIntent).PromptEntryIDs
-	return Receipt{Op: op.ID, Entry: prompts[len(prompts)-1], Seq: r.Seqs[len(r.Seqs)-1]}, nil
-}
-
-// enqueue hands input to the open run as a follow-up, or, when that run takes
-// none any more, to the strand's next run.
-func (e *Engine) enqueue(strand string, state session.Cell[machine.StrandState], msg message.Message) (Receipt, error) {
-	op, st, ok, err := e.operation(state.Value.CurrentOperation)
-	if err != nil {
-		return Receipt{}, err
-	}
-	if !ok { // it ended since the strand's state was read
-		return Receipt{}, moved(strand, state.Seq)
-	}
-	pending := machine.PendingMessage(msg)
-	i, t, err := machine.Admit(op, st.Value, st.Seq, machine.QueueFollowUp, pending, e.generator())
-	taken := op.ID
-	if errors.Is(err, machine.ErrNoActiveRun) {
-		i, t = machine.AdmitNextRun(strand, state.Value, state.Seq, pending, e.generator())
-		taken, err = id.OpID{}, nil
-	}
-	if err != nil {
-		return Receipt{}, err
-	}
-	r, err := e.writer.commit(t, nil, nil)
-	if err != nil {
-		return Receipt{}, err
-	}
-	return Receipt{Queued: true, Op: taken, Entry: i, Seq: r.Seqs[len(r.Seqs)-1]}, nil
-}
-
-// moved says that a plan was made from a state of the strand that is past.
-func moved(strand string, seq int64) error {
-	return &tx.StaleExpectation{Failed: tx.Expect(register.StrandState, strand, seq)}
-}
-
 func (e *Engine) operation(op id.OpID) (machine.Operation, session.Cell[machine.State], bool, error) {
 	meta, ok, err := e.cfg.Session.OpMeta(op)
 	if err != nil || !ok {
@@ -396,46 +261,4 @@ func (e *Engine) wake() {
 	defer e.mu.Unlock()
 	close(e.changed)
 	e.changed = make(chan struct{})
-}
-
-// leaser is the part of a store that must be renewed while work goes on.
-type leaser interface {
-	RenewLease() error
-	LeaseInterval() time.Duration
-}
-
-// keepLease renews while an operation is open. An idle session writes nothing.
-func (e *Engine) keepLease() {
-	l, ok := e.cfg.Session.Store().(leaser)
-	if !ok || l.LeaseInterval() <= 0 {
-		return
-	}
-	for {
-		select {
-		case <-e.ctx.Done():
-			return
-		case <-e.cfg.After(l.LeaseInterval()):
-		}
-		e.mu.Lock()
-		busy := e.active > 0
-		e.mu.Unlock()
-		if !busy {
-			continue
-		}
-		if lost, ok := errors.AsType[*tx.LeaseLost](l.RenewLease()); ok {
-			e.lose(lost)
-			return
-		}
-		// Any other failure shows itself at the next commit, which is where it matters.
-	}
-}
-
-// lose stops what runs: another process is the writer now, and may already be
-// recovering the operation that these effects belong to.
-func (e *Engine) lose(lost *tx.LeaseLost) {
-	e.writer.end(lost)
-	for _, d := range e.all() {
-		d.ground()
-		d.Ring()
-	}
 }

@@ -44,3 +44,12 @@ func (d *Driver) Rung() bool {
 		return false
 	}
 }
+
+// Committing reports whether a commit is being made or told.
+func (e *Engine) Committing() bool {
+	if e.writer.mu.TryLock() {
+		e.writer.mu.Unlock()
+		return false
+	}
+	return true
+}

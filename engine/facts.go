@@ -4,7 +4,10 @@ import (
 	"github.com/loom-run/loom/core/id"
 )
 
-// Fact is something that happened, told to [Config.Observe] in order.
+// Fact is something that happened, told to [Config.Observe] in order: commits by
+// ascending seq, the beginning of a run right before the commit that made it so,
+// its end and the wait for a retry right after theirs. So one run of a strand ends
+// before the next begins.
 type Fact interface{ fact() }
 
 // RunStarted: an operation was accepted, or an interrupted one goes on.
@@ -75,7 +78,9 @@ type RunFinished struct {
 	Op     id.OpID
 }
 
-// StrandStopped: the strand cannot go on in this process. What is committed stays.
+// StrandStopped: the strand cannot go on in this process. What is committed stays,
+// and none of its effects runs any more. It is the last fact of the strand, but for
+// commits that others make.
 type StrandStopped struct {
 	Strand string
 	Op     id.OpID // absent when no operation was open
