@@ -41,6 +41,7 @@ func (c *checker) tree() error {
 				answered[source] = make(map[string]int)
 			}
 			answered[source][m.ToolCallID]++
+		case *message.User, *message.Custom: // neither asks nor answers
 		}
 	}
 	for _, e := range rows {

@@ -150,6 +150,7 @@ func Heal(list []message.Message) []message.Message {
 					missing[i] = append(missing[i], c)
 				}
 			}
+		case *message.User, *message.Custom: // neither asks nor answers
 		}
 	}
 	if len(missing) == 0 {
