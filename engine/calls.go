@@ -34,6 +34,9 @@ func (d *Driver) ask(c Call) (clearance Clearance, refusal *message.ToolResult) 
 	}()
 	switch clearance, refusal = d.e.cfg.Tools.Clear(c); {
 	case refusal != nil:
+		if clearance != nil {
+			clearance.Release()
+		}
 		return nil, storableResult(c.Call, refusal)
 	case clearance == nil:
 		return nil, failedResult(c.Call, "the question whether this call may run was not answered; it was not executed")
@@ -66,7 +69,7 @@ func (d *Driver) orphan(l loaded, step string, sourceIndex int) (*report, error)
 func replayable(l loaded, sourceIndex int) (message.ToolCall, bool) {
 	run, _ := l.st.Work.(*machine.Run)
 	_, running := l.st.Control.(machine.Running)
-	if run == nil || !running || l.in.BatchSource == nil || sourceIndex >= len(l.in.BatchSource.Content) {
+	if run == nil || !running || l.in.BatchSource == nil || sourceIndex < 0 || sourceIndex >= len(l.in.BatchSource.Content) {
 		return message.ToolCall{}, false
 	}
 	tools, _ := run.Phase.(machine.RunningTools)

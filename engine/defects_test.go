@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/loom-run/loom/core/jsonv"
@@ -15,6 +16,7 @@ import (
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/session"
+	"github.com/loom-run/loom/session/projection"
 	"github.com/loom-run/loom/storage"
 )
 
@@ -160,6 +162,124 @@ func TestAModelThatIsGoneFailsTheRunWithoutABill(t *testing.T) {
 	}
 }
 
+// panicky has ports that panic at the nth call.
+type panicky struct {
+	always
+	*toolbox
+	resolve, offer int
+}
+
+func (p *panicky) Resolve(ref machine.ModelRef) (provider.Model, provider.Provider, error) {
+	if p.resolve--; p.resolve == 0 {
+		panic("boom")
+	}
+	return p.always.Resolve(ref)
+}
+
+func (p *panicky) Offer(names []string) []provider.Tool {
+	if p.offer--; p.offer == 0 {
+		panic("boom")
+	}
+	return p.toolbox.Offer(names)
+}
+
+// TestAPortThatPanicsFailsTheRunAndNotTheProcess: a process that died of it would
+// die again at every opening.
+func TestAPortThatPanicsFailsTheRunAndNotTheProcess(t *testing.T) {
+	for name, c := range map[string]struct {
+		ports  panicky
+		policy func(projection.Policy) projection.Policy
+		says   string
+	}{
+		"the catalogue, first":  {panicky{resolve: 1}, nil, "the search for the model crashed: boom"},
+		"the catalogue, second": {panicky{resolve: 2}, nil, "the search for the model crashed: boom"},
+		"the list of tools":     {panicky{offer: 1}, nil, "putting the request together crashed: boom"},
+		"the policy": {panicky{}, func(p projection.Policy) projection.Policy {
+			return p.WithTransform(func([]message.Message) []message.Message { panic("boom") })
+		}, "putting the request together crashed: boom"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld()
+			p := boot(t, w, nil, func(cfg *engine.Config) {
+				ports := &c.ports
+				ports.always, ports.toolbox = always{say("ok")}, cfg.Tools.(*toolbox)
+				cfg.Models, cfg.Tools = ports, ports
+				if c.policy != nil {
+					cfg.Policy = c.policy(cfg.Policy)
+				}
+			})
+			if got := finish(t, p, prompt(t, p, text("go"))); got.Outcome != machine.OutcomeFailed || got.Error.Message != c.says {
+				t.Errorf("result %+v, %+v", got, got.Error)
+			}
+			settled(t, w)
+		})
+	}
+}
+
+// moving is a store in which every cell moved since it was read, once it is told to.
+type moving struct {
+	storage.Store
+	now atomic.Bool
+}
+
+func (m *moving) Commit(t tx.Tx) (tx.Result, error) {
+	if m.now.Load() {
+		return tx.Result{}, &tx.StaleExpectation{Failed: t.Expected[0]}
+	}
+	return m.Store.Commit(t)
+}
+
+func TestAStrandThatNeverWaitsIsStopped(t *testing.T) {
+	w := newWorld()
+	store := &moving{Store: w.store}
+	p := boot(t, w, []turn{func(ctx context.Context, sink func(provider.Delta)) (*message.Assistant, error) {
+		store.now.Store(true)
+		return say("never recorded")(ctx, sink)
+	}}, func(c *engine.Config) { c.Session = session.New(store) })
+	op := prompt(t, p, text("go"))
+	if _, err := p.Await(t.Context(), session.MainStrand, op); err == nil || !strings.Contains(err.Error(), "without waiting for anything") {
+		t.Errorf("got %v", err)
+	}
+	for what, err := range map[string]error{
+		"configure": p.Configure(session.MainStrand, func(c machine.Configuration) machine.Configuration { c.Model.ModelID = "x"; return c }),
+		"abort":     func() error { _, _, err := p.Abort(session.MainStrand); return err }(),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "changed faster than") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	p.Close()
+	p = reopen(t, w, p, []turn{say("recorded")})
+	if got := finish(t, p, op); got.Outcome != machine.OutcomeCompleted {
+		t.Errorf("result %+v", got)
+	}
+}
+
+func TestALongRunOfQuickEffectsIsNotStopped(t *testing.T) {
+	w := newWorld()
+	p := boot(t, w, nil, func(c *engine.Config) { c.Models = &endlessModel{turns: 1500} })
+	if got := finish(t, p, prompt(t, p, text("go"))); got.Outcome != machine.OutcomeCompleted {
+		t.Errorf("result %+v, %+v", got, got.Error)
+	}
+	if n := w.ran["safe-0"]; n != 1500 {
+		t.Errorf("%d calls ran", n)
+	}
+}
+
+// endlessModel asks for a call at once, many times.
+type endlessModel struct{ turns int }
+
+func (m *endlessModel) Resolve(machine.ModelRef) (provider.Model, provider.Provider, error) {
+	return provider.Model{API: "fake"}, m, nil
+}
+
+func (m *endlessModel) Stream(ctx context.Context, _ provider.Request, sink func(provider.Delta)) (*message.Assistant, error) {
+	if m.turns--; m.turns < 0 {
+		return say("done")(ctx, sink)
+	}
+	return callTools("safe")(ctx, sink)
+}
+
 // oddTools lets a test say what a cleared call does, and what a question does.
 type oddTools struct {
 	*toolbox
@@ -216,7 +336,10 @@ func TestWhateverAToolDoesItsCallIsAnswered(t *testing.T) {
 		"bytes":          {nil, answer(func(r *message.ToolResult) { r.Content = []message.ResultBlock{message.Text{Text: "\xff\x00"}} }), "result unsafe-0 error=false \uFFFD\x00", ""},
 		"a refusal":      {refuse(result(message.ToolCall{}, "no", true)), nil, "result unsafe-0 error=true no", ""},
 		"a deep refusal": {refuse(&message.ToolResult{Details: new(nested(300)), IsError: true}), nil, "result unsafe-0 error=true ", "were dropped"},
-		"no answer":      {refuse(nil), nil, "result unsafe-0 error=true the question whether this call may run was not answered", ""},
+		"both answers": {func() (engine.Clearance, *message.ToolResult) {
+			return &clearance{t: &toolbox{}}, result(message.ToolCall{}, "no", true)
+		}, nil, "result unsafe-0 error=true no", ""},
+		"no answer": {refuse(nil), nil, "result unsafe-0 error=true the question whether this call may run was not answered", ""},
 		"a question that panics": {func() (engine.Clearance, *message.ToolResult) { panic("boom") }, nil,
 			"result unsafe-0 error=true the question whether this call may run crashed: boom", ""},
 	} {

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/machine"
@@ -16,9 +17,8 @@ func (d *Driver) await(l loaded, key machine.Key) (Pass, error) {
 	case machine.ClearanceKey:
 		return d.answer(d.clear(l.op.ID, k), nil)
 	case machine.ResponseKey:
-		n, heard := d.lost(k.ResponseID.String())
-		if heard || n < 0 {
-			return waiting(heard), nil
+		if d.lost(k.ResponseID.String()) < 0 {
+			return Pass{Progress: Waiting}, nil
 		}
 		return d.answer(&report{op: l.op.ID, what: machine.OrphanedResponse{ResponseID: k.ResponseID}}, nil)
 	case machine.CallsKey:
@@ -26,22 +26,13 @@ func (d *Driver) await(l loaded, key machine.Key) (Pass, error) {
 		for n, i := range k.SourceIndexes {
 			keys[n] = callKey(k.StepID, i)
 		}
-		n, heard := d.lost(keys...)
-		if heard || n < 0 {
-			return waiting(heard), nil
+		n := d.lost(keys...)
+		if n < 0 {
+			return Pass{Progress: Waiting}, nil
 		}
 		return d.answer(d.orphan(l, k.StepID, k.SourceIndexes[n]))
 	}
 	return Pass{}, fmt.Errorf("machine awaits %T, which this engine does not know", key)
-}
-
-// waiting is the pass of a driver whose effects all run; heard says that one of
-// them reported since the pass began.
-func waiting(heard bool) Pass {
-	if heard {
-		return Pass{Progress: Moved}
-	}
-	return Pass{Progress: Waiting}
 }
 
 func (d *Driver) answer(r *report, err error) (Pass, error) {
@@ -53,19 +44,15 @@ func (d *Driver) answer(r *report, err error) (Pass, error) {
 }
 
 // lost finds the first of some effects that neither runs nor has reported; -1 for
-// none. Whatever has reported and was not heard yet goes first: n is then -1.
-func (d *Driver) lost(keys ...string) (n int, heard bool) {
+// none. One that reported since this pass began has rung the bell: nothing is lost
+// before that is heard.
+func (d *Driver) lost(keys ...string) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.reports) > 0 {
-		return -1, true
+		return -1
 	}
-	for n, key := range keys {
-		if _, flies := d.flights[key]; !flies {
-			return n, false
-		}
-	}
-	return -1, false
+	return slices.IndexFunc(keys, func(key string) bool { return d.flights[key] == nil })
 }
 
 // start runs an effect whose intent is durable. clearance belongs to a tool call.

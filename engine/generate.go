@@ -15,7 +15,7 @@ import (
 )
 
 func (d *Driver) admission(c machine.GenerationContext) machine.Observation {
-	m, _, err := d.e.cfg.Models.Resolve(c.Configuration.Model)
+	m, _, err := d.resolve(c.Configuration.Model)
 	if err != nil {
 		return machine.AdmissionRefused{Error: machine.OperationError{Code: "model_unavailable", Message: err.Error()}}
 	}
@@ -23,21 +23,33 @@ func (d *Driver) admission(c machine.GenerationContext) machine.Observation {
 	return machine.Admitted{ContextWindow: m.ContextWindow, RequestAPI: m.API}
 }
 
+func (d *Driver) resolve(ref machine.ModelRef) (m provider.Model, p provider.Provider, err error) {
+	defer crashed(&err, "the search for the model")
+	return d.e.cfg.Models.Resolve(ref)
+}
+
+// crashed makes a panic of a port an error: one that is not caught would meet the
+// same input again at every opening.
+func crashed(err *error, what string) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("%s crashed: %v", what, r)
+	}
+}
+
 // generate makes one attempt. Whatever goes wrong with it is a response that says
 // so; fault is for a session that cannot be read, which no attempt can cure.
 func (d *Driver) generate(ctx context.Context, op id.OpID, f machine.Generate, leaf id.EntryID) (out *message.Assistant, fault error) {
 	ref := f.Context.Configuration.Model
-	m, p, err := d.e.cfg.Models.Resolve(ref)
+	m, p, err := d.resolve(ref)
 	if err != nil {
 		return d.failed(ref, "unknown", usage.Zero(), err), nil
 	}
-	context, err := d.cache.messages(d.e.cfg.Session, leaf, d.e.cfg.Policy)
-	if err != nil {
-		return nil, err
+	req, fault, err := d.request(f, m, leaf)
+	if fault != nil {
+		return nil, fault
 	}
-	req := provider.Request{Model: m, System: d.e.cfg.System, Messages: context}
-	if d.e.cfg.Tools != nil {
-		req.Tools = d.e.cfg.Tools.Offer(f.Context.Configuration.ActiveToolNames)
+	if err != nil {
+		return d.failed(ref, m.API, usage.Zero(), err), nil
 	}
 	got, err := stream(ctx, p, req, func(delta provider.Delta) { d.show(op, f.ResponseID, delta) })
 	if err != nil {
@@ -47,17 +59,29 @@ func (d *Driver) generate(ctx context.Context, op id.OpID, f machine.Generate, l
 	if err != nil {
 		return d.failed(ref, m.API, billed(got), fmt.Errorf("the response cannot be stored: %w", err)), nil
 	}
+	if kept.Timestamp == 0 {
+		kept.Timestamp = d.e.cfg.Clock()
+	}
 	return kept, nil
+}
+
+// request puts together what is sent.
+func (d *Driver) request(f machine.Generate, m provider.Model, leaf id.EntryID) (req provider.Request, fault, err error) {
+	defer crashed(&err, "putting the request together")
+	req = provider.Request{Model: m, System: d.e.cfg.System}
+	if req.Messages, fault = d.cache.messages(d.e.cfg.Session, leaf, d.e.cfg.Policy); fault != nil {
+		return provider.Request{}, fault, nil
+	}
+	if d.e.cfg.Tools != nil {
+		req.Tools = d.e.cfg.Tools.Offer(f.Context.Configuration.ActiveToolNames)
+	}
+	return req, nil, nil
 }
 
 // stream makes a provider keep its promise: exactly one of the results is not
 // nil, and a response is settled.
 func stream(ctx context.Context, p provider.Provider, req provider.Request, sink func(provider.Delta)) (m *message.Assistant, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			m, err = nil, fmt.Errorf("the provider client crashed: %v", r)
-		}
-	}()
+	defer crashed(&err, "the provider client")
 	m, err = p.Stream(ctx, req, sink)
 	switch {
 	case err != nil:
