@@ -41,10 +41,10 @@ func (h Home) Dir() string { return h.dir }
 
 const fileSuffix = ".db"
 
-func (h Home) sessions() string                 { return filepath.Join(h.dir, "sessions") }
-func (h Home) file(s id.SessionID) string       { return filepath.Join(h.sessions(), s.String()+fileSuffix) }
-func (h Home) blobs(s id.SessionID) string      { return filepath.Join(h.sessions(), s.String()+".blobs") }
-func (h Home) fence(s id.SessionID) string      { return filepath.Join(h.sessions(), s.String()+".tools") }
+func (h Home) sessions() string            { return filepath.Join(h.dir, "sessions") }
+func (h Home) file(s id.SessionID) string  { return filepath.Join(h.sessions(), s.String()+fileSuffix) }
+func (h Home) blobs(s id.SessionID) string { return filepath.Join(h.sessions(), s.String()+".blobs") }
+func (h Home) fence(s id.SessionID) string { return filepath.Join(h.sessions(), s.String()+".tools") }
 
 // has reports whether there is a session. A file without bytes is none: whoever
 // was making it was killed, or is not done.

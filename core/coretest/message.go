@@ -70,7 +70,7 @@ func ToolCall() *rapid.Generator[message.ToolCall] {
 
 // widen makes a generator of a block one of an interface that the block has.
 func widen[B any, T any](g *rapid.Generator[T]) *rapid.Generator[B] {
-	return rapid.Map(g, func(x T) B { return any(x).(B) })
+	return rapid.Map(g, func(x T) B { return any(x).(B) }) //nolint:errcheck // every T given here is a B
 }
 
 // UserBlock generates what may stand in a user message.

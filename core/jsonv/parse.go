@@ -72,7 +72,7 @@ func (p *parser) document() (Value, error) {
 	if len(p.s) > maxText {
 		return Value{}, p.fail(0, "at most 2 GiB")
 	}
-	p.scratch = scratches.Get().(*scratch)
+	p.scratch = scratches.Get().(*scratch) //nolint:errcheck // the pool holds nothing else
 	defer p.release()
 	p.space()
 	root, err := p.value(0)

@@ -159,8 +159,10 @@ func Heal(list []message.Message) []message.Message {
 	out := make([]message.Message, 0, len(list)+len(missing))
 	for i, m := range list {
 		out = append(out, m)
-		for _, c := range missing[i] {
-			out = append(out, unknownOutcome(c, m.(*message.Assistant).Timestamp))
+		if a, ok := m.(*message.Assistant); ok {
+			for _, c := range missing[i] {
+				out = append(out, unknownOutcome(c, a.Timestamp))
+			}
 		}
 	}
 	return out
