@@ -336,16 +336,17 @@ func TestAPromptThatReadsAQueueWhileAnotherEmptiesItIsTaken(t *testing.T) {
 	settled(t, w)
 }
 
-// drain steps a driver until it is idle; effects run at once.
-func drain(t *testing.T, d *engine.Driver) {
+// drain steps a driver until it is idle, and counts. Effects run at once.
+func drain(t *testing.T, d *engine.Driver) (steps int) {
 	t.Helper()
 	for {
+		steps++
 		pass, err := d.Step(func(f func()) { f() })
 		if err != nil {
 			t.Fatal(err)
 		}
 		if pass.Progress == engine.Idle {
-			return
+			return steps
 		}
 	}
 }

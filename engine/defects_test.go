@@ -257,27 +257,24 @@ func TestAStrandThatNeverWaitsIsStopped(t *testing.T) {
 
 func TestALongRunOfQuickEffectsIsNotStopped(t *testing.T) {
 	w := newWorld()
-	p := boot(t, w, nil, func(c *engine.Config) { c.Models = &endlessModel{turns: 1500} })
-	if got := finish(t, p, prompt(t, p, text("go"))); got.Outcome != machine.OutcomeCompleted {
-		t.Errorf("result %+v, %+v", got, got.Error)
+	cfg, _ := config(w, w.store, []turn{callTools("safe"), callTools("safe"), callTools("safe"), callTools("safe"), say("done")})
+	e, err := engine.Open(cfg)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if n := w.ran["safe-0"]; n != 1500 {
-		t.Errorf("%d calls ran", n)
+	defer e.Close()
+	if err := cfg.Session.EnsureStrand(session.MainStrand, fakeConfiguration); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// endlessModel asks for a call at once, many times.
-type endlessModel struct{ turns int }
-
-func (m *endlessModel) Resolve(machine.ModelRef) (provider.Model, provider.Provider, error) {
-	return provider.Model{API: "fake"}, m, nil
-}
-
-func (m *endlessModel) Stream(ctx context.Context, _ provider.Request, sink func(provider.Delta)) (*message.Assistant, error) {
-	if m.turns--; m.turns < 0 {
-		return say("done")(ctx, sink)
+	if _, err := e.Prompt(session.MainStrand, text("go")); err != nil {
+		t.Fatal(err)
 	}
-	return callTools("safe")(ctx, sink)
+	d := e.Driver(session.MainStrand)
+	d.SetFuel(12)                           // enough for a turn, and not for the run
+	if steps := drain(t, d); steps < 3*12 { // effects run at once, so that the driver never waits
+		t.Errorf("the run took only %d steps", steps)
+	}
+	settled(t, w)
 }
 
 // oddTools lets a test say what a cleared call does, and what a question does.

@@ -52,7 +52,11 @@ type Driver struct {
 	err      error
 
 	cache branchCache // used by the generation in flight; there is never more than one
-	batch struct {    // used by the goroutine that steps
+
+	// Used by the goroutine that steps.
+	fuel  int
+	spent int // steps since something came from outside
+	batch struct {
 		id     id.EntryID
 		source *message.Assistant
 	}
@@ -63,6 +67,7 @@ type Driver struct {
 type report struct {
 	op        id.OpID
 	what      machine.Observation
+	landed    bool      // an effect ended, as opposed to a question
 	clearance Clearance // granted with it and not used yet; nil for none
 	fault     error     // the session could not be read, so the strand stops
 }
@@ -88,7 +93,7 @@ type flight struct {
 }
 
 func newDriver(e *Engine, strand string) *Driver {
-	return &Driver{e: e, strand: strand, bell: make(chan struct{}, 1), flights: make(map[string]*flight)}
+	return &Driver{e: e, strand: strand, bell: make(chan struct{}, 1), flights: make(map[string]*flight), fuel: fuel}
 }
 
 // Ring wakes the driver. Losing a ring costs nothing but time.
@@ -108,8 +113,9 @@ func (d *Driver) failure() error {
 // open returns the operation that the strand was left with.
 func (d *Driver) open() (id.OpID, bool, error) { return d.e.Current(d.strand) }
 
-// fuel bounds the passes without a wait: no operation needs as many, so more are
-// a fault of ours that must not burn the machine.
+// fuel bounds the steps between two things that come from outside: the end of an
+// effect, a ring, a time. No operation needs as many, so more are a fault of ours
+// that must not burn the machine.
 const fuel = 10_000
 
 // run drives the strand until the engine closes or the strand stops, and returns
@@ -131,18 +137,14 @@ func (d *Driver) run(ctx context.Context) {
 
 // loop steps until ctx ends or a step fails.
 func (d *Driver) loop(ctx context.Context, spawn func(func())) error {
-	for spent := 0; ctx.Err() == nil; {
+	for ctx.Err() == nil {
 		pass, err := d.Step(spawn)
 		if err != nil {
 			return err
 		}
 		if pass.Progress == Moved {
-			if spent++; spent > fuel {
-				return fmt.Errorf("strand %s made %d steps without waiting for anything", d.strand, fuel)
-			}
 			continue
 		}
-		spent = 0
 		d.note(pass.Progress != Idle)
 		select {
 		case <-ctx.Done():
@@ -202,6 +204,16 @@ func (d *Driver) tellStopped() {
 // Step makes one pass: load, decide, act. spawn starts a worker for an effect.
 // An error stops the strand; the caller must not step again.
 func (d *Driver) Step(spawn func(func())) (Pass, error) {
+	pass, err := d.step(spawn)
+	if pass.Progress != Moved {
+		d.spent = 0
+	} else if d.spent++; d.spent > d.fuel {
+		return Pass{}, fmt.Errorf("strand %s made %d steps without waiting for anything", d.strand, d.fuel)
+	}
+	return pass, err
+}
+
+func (d *Driver) step(spawn func(func())) (Pass, error) {
 	l, ok, err := d.load()
 	if err != nil || !ok {
 		return Pass{Progress: Idle}, err
@@ -309,6 +321,9 @@ func (d *Driver) report(r *report) {
 
 // consume takes r out of the line; an empty report was never in it.
 func (d *Driver) consume(r *report) {
+	if r.landed {
+		d.spent = 0
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if len(d.reports) > 0 && d.reports[0] == r {

@@ -97,6 +97,7 @@ func (d *Driver) takeOff(op id.OpID, key string) context.Context {
 // may be that of the closing itself and not of the effect: nobody hears it, and
 // the next opening finds the effect without a worker, as after a crash.
 func (d *Driver) land(key string, r *report) {
+	r.landed = true
 	d.mu.Lock()
 	d.flights[key].cancel()
 	delete(d.flights, key)

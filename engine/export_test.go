@@ -53,3 +53,6 @@ func (e *Engine) Committing() bool {
 	}
 	return true
 }
+
+// SetFuel bounds the steps of a driver that nothing interrupts.
+func (d *Driver) SetFuel(steps int) { d.fuel = steps }
