@@ -219,11 +219,14 @@ func (s *View) Workspace() (string, bool, error) {
 // EnsureWorkspace records the directory of a new session and returns the one that
 // is recorded.
 func (s *Session) EnsureWorkspace(dir string) (string, error) {
+	if recorded, ok, err := s.Workspace(); ok || err != nil {
+		return recorded, err
+	}
 	_, err := s.store.Commit(tx.Tx{
 		Writes:   []tx.Write{tx.Set(register.FactCustom, WorkspaceKey, jsonv.Str(dir))},
 		Expected: []tx.Expectation{tx.ExpectAbsent(register.FactCustom, WorkspaceKey)},
 	})
-	if _, recorded := errors.AsType[*tx.StaleExpectation](err); err != nil && !recorded {
+	if _, lost := errors.AsType[*tx.StaleExpectation](err); err != nil && !lost {
 		return "", flatten(err)
 	}
 	dir, ok, err := s.Workspace()

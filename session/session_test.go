@@ -262,6 +262,20 @@ func TestTheWorkspaceOfTheFirstOpeningStays(t *testing.T) {
 	}
 }
 
+func TestTheWorkspaceOfTheQuickerOpeningStays(t *testing.T) {
+	store := newStore()
+	loser := &faulty{Store: store, beforeCommit: func() error { _, err := session.New(store).EnsureWorkspace("/theirs"); return err }}
+	if got, err := session.New(loser).EnsureWorkspace("/mine"); err != nil || got != "/theirs" {
+		t.Errorf("got %q, %v", got, err)
+	}
+	stale := &faulty{Store: newStore(), beforeCommit: func() error {
+		return &tx.StaleExpectation{Failed: tx.ExpectAbsent(register.FactCustom, session.WorkspaceKey)}
+	}}
+	if _, err := session.New(stale).EnsureWorkspace("/mine"); !isFault(err) {
+		t.Errorf("a directory that vanished: %v", err)
+	}
+}
+
 func TestABranchIsReadUpToTheNewestCompactionAndProjected(t *testing.T) {
 	store := newStore()
 	g := generator(1)
