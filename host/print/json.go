@@ -25,7 +25,7 @@ func (p *Printer) result() []byte {
 	cause, code, message := p.cause()
 	w.Flag("is_error", p.exit != Done)
 	w.Str("cause", cause)
-	w.Str("result", p.run.answer)
+	w.Str("result", p.answer())
 	if !p.session.IsZero() {
 		w.Str("session_id", p.session.String())
 	}

@@ -96,7 +96,9 @@ func New(o Options) *Printer {
 type account struct {
 	entry   id.EntryID // of the newest answer
 	texts   []string   // of that entry
-	answer  string     // of the newest turn that ended
+	calling id.EntryID // the newest response that calls tools
+	last    string     // what the newest turn that ended said
+	aside   bool       // and it said so beside its calls: it is no answer yet
 	denials []denial
 	turns   int
 	total   plane.Tally
@@ -171,6 +173,7 @@ func (p *Printer) keep(m plane.Message) {
 			p.run.texts = append(p.run.texts, m.Text)
 		}
 	case plane.Call:
+		p.run.calling = m.Segment.Entry
 		p.asideOf(m.Segment.Entry)
 		p.progress(callLine(m))
 	case plane.Result:
@@ -198,9 +201,9 @@ func (p *Printer) show(e plane.Event) {
 	case plane.Waiting:
 		p.progress(p.waitLine(e))
 	case plane.LastTurn:
-		p.run.answer = ""
+		p.run.last, p.run.aside = "", e.Entry == p.run.calling
 		if e.Entry == p.run.entry {
-			p.run.answer = joined(p.run.texts)
+			p.run.last = joined(p.run.texts)
 		}
 	case plane.Noticed:
 		if e.Audience == wire.ForUser {
@@ -232,6 +235,15 @@ func joined(texts []string) string {
 		}
 	}
 	return b.String()
+}
+
+// answer is what the run answered. What was said beside calls is one only where
+// the run completed with it.
+func (p *Printer) answer() string {
+	if p.run.aside && p.exit != Done {
+		return ""
+	}
+	return p.run.last
 }
 
 // finish prints the result, once.

@@ -282,6 +282,32 @@ func TestAnInterruptIsAResultToo(t *testing.T) {
 	object(t, out.String())
 }
 
+func TestWhatWasSaidBesideCallsIsNoAnswerOfARunThatStopped(t *testing.T) {
+	turn := func(c wire.Cause, calls bool) *outcome {
+		s := &script{}
+		s.replay(wire.TextEnd{Segment: seg(2, 0), Content: "I look around."})
+		if calls {
+			s.replay(wire.ToolCall{Segment: seg(2, 1), CallID: "c1", Name: "ls", Arguments: jsonv.Obj()})
+		}
+		s.turn(2, "stop")
+		return follow(print.Options{}, s.end(c).source(nil))
+	}
+	for _, c := range []struct {
+		got  *outcome
+		want string
+	}{
+		{turn(wire.Aborted{}, true), ""},
+		{turn(wire.Failed{Code: "max_turns", Message: "no"}, true), ""},
+		{turn(wire.Completed{}, true), "I look around.\n"}, // a tool ended the run
+		{turn(wire.Aborted{}, false), "I look around.\n"},
+		{turn(wire.Completed{}, false), "I look around.\n"},
+	} {
+		if got := c.got.stdout.String(); got != c.want {
+			t.Errorf("the answer is %q, not %q", got, c.want)
+		}
+	}
+}
+
 func TestNothingToDoIsNoFailure(t *testing.T) {
 	var out, errs bytes.Buffer
 	p := print.New(print.Options{Format: print.JSON, Stdout: &out, Stderr: &errs})

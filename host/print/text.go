@@ -106,7 +106,7 @@ func (p *Printer) finishText() {
 		return
 	}
 	if !p.opts.Live {
-		p.out.write(say.All(p.run.answer))
+		p.out.write(say.All(p.answer()))
 		p.out.endLine()
 	}
 	p.progress(usageLine(p.run.turns, p.run.total))

@@ -108,16 +108,24 @@ func (l *link) find(ctx context.Context, text string) (id.SessionID, error) {
 	return id.SessionID{}, refused(wire.BadRequest, "%d sessions start with %q: %s; nothing was done, write more of the id", len(found), text, names)
 }
 
-// newest finds the session that was last used in a directory.
-func (l *link) newest(ctx context.Context, cwd string) (id.SessionID, error) {
+// newest finds the session that was last used in a directory. Those that cannot be
+// read may be newer or of the same place; passed is how many they are.
+func (l *link) newest(ctx context.Context, cwd string) (found id.SessionID, passed int, err error) {
 	list, err := l.Sessions(ctx)
 	if err != nil {
-		return id.SessionID{}, err
+		return id.SessionID{}, 0, err
 	}
 	for _, s := range list.Sessions {
-		if s.Cwd != nil && *s.Cwd == cwd {
-			return s.Session, nil
+		switch {
+		case s.Cwd == nil:
+			passed++
+		case *s.Cwd == cwd:
+			return s.Session, passed, nil
 		}
 	}
-	return id.SessionID{}, refused(wire.UnknownSession, "there is no session of %s to continue; leave out --continue to start one", cwd)
+	besides := ""
+	if passed > 0 {
+		besides = fmt.Sprintf(" (%s cannot be read, see `loom sessions`)", counted(passed, "session"))
+	}
+	return id.SessionID{}, passed, refused(wire.UnknownSession, "there is no session of %s to continue%s; leave out --continue to start one", cwd, besides)
 }

@@ -10,8 +10,10 @@ import (
 	"time"
 )
 
-// maxPrompt bounds a prompt, in bytes.
-const maxPrompt = 48 << 20
+// maxPrompt bounds a prompt, in bytes: more than any model reads at once. A prompt is
+// held about ten times on its way into the session, and is sent again with each
+// later request of it.
+const maxPrompt = 16 << 20
 
 var (
 	errNoPrompt       = errors.New("there is no prompt: give it as an argument or on standard input")

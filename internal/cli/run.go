@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -97,7 +98,11 @@ func (a *app) choose(ctx context.Context, l *link, o runOptions, q *wire.Prompt)
 	}
 	if o.again {
 		q.Model = o.model.given
-		return l.newest(ctx, cwd)
+		s, passed, err := l.newest(ctx, cwd)
+		if err == nil && passed > 0 {
+			a.note(fmt.Sprintf("%s that may be newer cannot be read and was passed over, see `loom sessions`", counted(passed, "session")))
+		}
+		return s, err
 	}
 	if o.model.given == nil {
 		if choice, err := catalogue.Resolve("", a.env); err == nil && choice.Reason == catalogue.NoKey {

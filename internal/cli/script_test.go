@@ -42,7 +42,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exit": exit, "keep": keep, "result": result, "model": serve, "await": await, "asked": asked, "damaged": damaged,
-			"flip": flip, "truncate": truncate,
+			"flip": flip, "patch": patch, "truncate": truncate,
 		},
 	})
 }
@@ -356,6 +356,22 @@ func flip(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("%s does not hold %q", args[0], args[1])
 	}
 	bits[i] ^= 1
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), bits, 0o600))
+}
+
+// patch FILE OFFSET BYTE... writes bytes into a file.
+func patch(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) < 3 {
+		ts.Fatalf("usage: patch FILE OFFSET BYTE...")
+	}
+	bits := []byte(ts.ReadFile(args[0]))
+	at, err := strconv.Atoi(args[1])
+	ts.Check(err)
+	for i, arg := range args[2:] {
+		b, err := strconv.ParseUint(arg, 10, 8)
+		ts.Check(err)
+		bits[at+i] = byte(b)
+	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), bits, 0o600))
 }
 
