@@ -18,9 +18,9 @@
 //
 // # Traffic
 //
-// Three commits outside the engine's writer, all at boot: [Session.EnsureID],
-// [Session.EnsureWorkspace] and [Session.EnsureStrand], guarded by the absence of
-// what they write. Reads registers through one accessor for each namespace.
+// Commits outside the engine's writer, all at boot: [Session.Reserve],
+// [Session.EnsureID], [Session.EnsureWorkspace] and [Session.EnsureStrand], guarded
+// by the absence of what they write. Reads registers through one accessor for each namespace.
 //
 // # Invariants
 //
@@ -252,17 +252,8 @@ func (s *Session) EnsureID(ids id.Generator) (id.SessionID, id.Generator, error)
 	}
 	if !ok {
 		self, ids = ids.Session()
-		_, err := s.store.Commit(tx.Tx{
-			Writes:   []tx.Write{tx.Set(register.FactCustom, IDKey, jsonv.Str(self.String()))},
-			Expected: []tx.Expectation{tx.ExpectAbsent(register.FactCustom, IDKey)},
-		})
-		if _, lost := errors.AsType[*tx.StaleExpectation](err); lost {
-			if self, ok, err = s.ID(); err == nil && !ok {
-				err = &storage.BackendFault{Reason: "the session's id was written by another opening and is gone again"}
-			}
-		}
-		if err != nil {
-			return id.SessionID{}, ids, flatten(err)
+		if self, err = s.claim(self); err != nil {
+			return id.SessionID{}, ids, err
 		}
 	}
 	if c, ok := s.store.(catalog); ok {
@@ -276,20 +267,30 @@ func (s *Session) EnsureID(ids id.Generator) (id.SessionID, id.Generator, error)
 }
 
 // Reserve gives a new session the id that its place on disk is named after. A
-// session that has another id is refused and unchanged.
+// session that has another id is *Corrupt, and unchanged.
 func (s *Session) Reserve(self id.SessionID) error {
+	has, err := s.claim(self)
+	if err == nil && has != self {
+		err = &Corrupt{corrupt.New("session.Reserve", IDKey, self.String(), has.String())}
+	}
+	return err
+}
+
+// claim writes the session's id unless there is one, and returns the one that is
+// there.
+func (s *Session) claim(self id.SessionID) (id.SessionID, error) {
 	_, err := s.store.Commit(tx.Tx{
 		Writes:   []tx.Write{tx.Set(register.FactCustom, IDKey, jsonv.Str(self.String()))},
 		Expected: []tx.Expectation{tx.ExpectAbsent(register.FactCustom, IDKey)},
 	})
-	if _, taken := errors.AsType[*tx.StaleExpectation](err); taken {
-		has, _, err := s.ID()
-		if err == nil && has != self {
-			err = &Corrupt{corrupt.New("session.Reserve", "session/id", self.String(), has.String())}
-		}
-		return err
+	if _, lost := errors.AsType[*tx.StaleExpectation](err); !lost {
+		return self, flatten(err)
 	}
-	return flatten(err)
+	self, ok, err := s.ID()
+	if err == nil && !ok {
+		err = &storage.BackendFault{Reason: "the session's id was written by another opening and is gone again"}
+	}
+	return self, err
 }
 
 // EnsureStrand seeds a strand's registers unless it has a configuration.

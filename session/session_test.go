@@ -150,6 +150,24 @@ func isCorrupt(err error) bool {
 	return damaged && !fault
 }
 
+func TestAReservedIdIsTakenOnceAndNeverReplaced(t *testing.T) {
+	store := newStore()
+	s := session.New(store)
+	first, g := generator(1).Session()
+	other, _ := g.Session()
+	for range 2 { // again: it is there
+		if err := s.Reserve(first); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Reserve(other); !isCorrupt(err) {
+		t.Errorf("another id: %v", err)
+	}
+	if got, _, err := s.EnsureID(generator(2)); err != nil || got != first {
+		t.Errorf("the session is %v, %v; it was reserved as %v", got, err, first)
+	}
+}
+
 // catalogue is a store with a row that shows the identity.
 type catalogue struct {
 	storage.Store
@@ -238,7 +256,11 @@ func TestBootRefusalsKeepDamageAndFaultApart(t *testing.T) {
 		"lease":      {&tx.LeaseLost{HeldBy: &holder}, isFault},
 	} {
 		for what, call := range map[string]func(*session.Session) error{
-			"EnsureID":        func(s *session.Session) error { _, _, err := s.EnsureID(generator(1)); return err },
+			"EnsureID": func(s *session.Session) error { _, _, err := s.EnsureID(generator(1)); return err },
+			"Reserve": func(s *session.Session) error {
+				self, _ := generator(1).Session()
+				return s.Reserve(self)
+			},
 			"EnsureStrand":    func(s *session.Session) error { return s.EnsureStrand("main", machine.Configuration{}) },
 			"EnsureWorkspace": func(s *session.Session) error { _, err := s.EnsureWorkspace("/dir"); return err },
 		} {
@@ -307,6 +329,9 @@ func TestABranchIsReadUpToTheNewestCompactionAndProjected(t *testing.T) {
 		t.Errorf("context at the root: %d messages, %v", len(got), err)
 	}
 	asked = 0
+	if got, err := s.Branch(id.EntryID{}); err != nil || len(got) != 0 {
+		t.Errorf("without a leaf: a branch of %d entries, %v", len(got), err)
+	}
 	if got, err := s.Project(id.EntryID{}, policy); err != nil || len(got) != 0 || asked != 0 {
 		t.Errorf("without a leaf: %d messages, %v, transform asked %d times", len(got), err, asked)
 	}
@@ -315,5 +340,28 @@ func TestABranchIsReadUpToTheNewestCompactionAndProjected(t *testing.T) {
 		t.Error("a leaf that does not exist was projected")
 	} else if e, ok := errors.AsType[*storage.UnknownEntry](err); !ok || e.ID != unknown {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestDamageIsSaidInOneSentence(t *testing.T) {
+	err := &session.Corrupt{Report: corrupt.New("test", "op.state/x", "a state", "7")}
+	if got := err.Error(); got != "the session is damaged: corrupt: test: op.state/x: expected a state, saw 7" {
+		t.Error(got)
+	}
+}
+
+func TestClosingTheViewClosesTheStore(t *testing.T) {
+	s := session.New(newStore())
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Rows().Stats(); !errors.Is(err, storage.ErrClosed) {
+		t.Errorf("reading: %v", err)
+	}
+	if _, err := s.Store().Commit(tx.Tx{}); err == nil {
+		t.Error("a commit to a closed store")
+	}
+	if _, err := s.RegisterKeys(register.FactName, ""); !errors.Is(err, storage.ErrClosed) {
+		t.Errorf("listing: %v", err)
 	}
 }
