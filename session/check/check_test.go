@@ -1,6 +1,7 @@
 package check_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -334,5 +335,72 @@ func TestAStoreThatCannotBeReadIsAnErrorAndNoFinding(t *testing.T) {
 	found, err := check.Session(w.store)
 	if err == nil && (len(found) != 1 || found[0].Invariant != storage.BackendSound) {
 		t.Errorf("found %v, %v", found, err)
+	}
+}
+
+// failing is a store whose reads fail from the nth on.
+type failing struct {
+	*memory.Store
+	left int
+}
+
+var errGone = &storage.BackendFault{Reason: "the disk is gone"}
+
+func (f *failing) fails() bool {
+	f.left--
+	return f.left < 0
+}
+
+func (f *failing) Register(ns register.Namespace, key string) (register.Cell, bool, error) {
+	if f.fails() {
+		return register.Cell{}, false, errGone
+	}
+	return f.Store.Register(ns, key)
+}
+
+func (f *failing) Registers(ns register.Namespace, prefix string) ([]storage.KeyedCell, error) {
+	if f.fails() {
+		return nil, errGone
+	}
+	return f.Store.Registers(ns, prefix)
+}
+
+func (f *failing) Entries(ids ...id.EntryID) (map[id.EntryID]entry.Entry, error) {
+	if f.fails() {
+		return nil, errGone
+	}
+	return f.Store.Entries(ids...)
+}
+
+func (f *failing) ScanEntries(q storage.EntryQuery) ([]entry.Entry, error) {
+	if f.fails() {
+		return nil, errGone
+	}
+	return f.Store.ScanEntries(q)
+}
+
+func (f *failing) ScanUsage(q storage.UsageQuery) ([]entry.UsageRow, error) {
+	if f.fails() {
+		return nil, errGone
+	}
+	return f.Store.ScanUsage(q)
+}
+
+func TestAReadThatFailsIsNotTakenForDamage(t *testing.T) {
+	w := newWorld(t)
+	for reads := 0; ; reads++ {
+		found, err := check.Session(&failing{w.store, reads})
+		if len(found) > 0 {
+			t.Fatalf("after %d reads: found %v", reads, found)
+		}
+		if err == nil {
+			if reads < 20 {
+				t.Errorf("a check made only %d reads", reads)
+			}
+			return
+		}
+		if !errors.Is(err, errGone) {
+			t.Fatalf("after %d reads: %v", reads, err)
+		}
 	}
 }
