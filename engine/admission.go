@@ -110,8 +110,8 @@ func (e *Engine) admit(strand string, msg message.Message, maxTurns *int64) (Rec
 	if err != nil {
 		return Receipt{}, err
 	}
-	prompts := op.Intent.(machine.RunIntent).PromptEntryIDs
-	return Receipt{Op: op.ID, Entry: prompts[len(prompts)-1], Seq: r.Seqs[len(r.Seqs)-1]}, nil
+	run, _ := op.Intent.(machine.RunIntent) // what was accepted is a run, and the prompt is its last
+	return Receipt{Op: op.ID, Entry: run.PromptEntryIDs[len(run.PromptEntryIDs)-1], Seq: r.Seqs[len(r.Seqs)-1]}, nil
 }
 
 // enqueue hands input to the open run as a follow-up, or, when that run takes

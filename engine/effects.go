@@ -20,7 +20,7 @@ func (d *Driver) await(l loaded, key machine.Key) (Pass, error) {
 		if d.lost(k.ResponseID.String()) < 0 {
 			return Pass{Progress: Waiting}, nil
 		}
-		return d.answer(&report{op: l.op.ID, what: machine.OrphanedResponse{ResponseID: k.ResponseID}}, nil)
+		return d.answer(&report{op: l.op.ID, what: machine.OrphanedResponse(k)}, nil)
 	case machine.CallsKey:
 		keys := make([]string, len(k.SourceIndexes))
 		for n, i := range k.SourceIndexes {

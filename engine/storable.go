@@ -33,7 +33,11 @@ func storable[M message.Message](m M) (M, error) {
 	if err != nil {
 		return none, err
 	}
-	return back.(M), nil // a decoder returns the type that was encoded
+	kept, same := back.(M)
+	if !same {
+		return none, corrupt.New("engine.storable", "message", fmt.Sprintf("%T", m), fmt.Sprintf("%T", back))
+	}
+	return kept, nil
 }
 
 // storableResult keeps as much of a tool's result as can be kept: the parts for
