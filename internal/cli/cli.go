@@ -93,6 +93,7 @@ func (a *app) execute() print.Exit {
 }
 
 func (a *app) root() *cobra.Command {
+	cobra.EnableCommandSorting = false // what is used first stands first
 	var o runOptions
 	var asPrint bool
 	root := &cobra.Command{
@@ -119,9 +120,10 @@ func (a *app) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; nothing was started, `%s --help` lists the options", err, cmd.CommandPath())
 	})
+	root.Flags().SortFlags = false
 	root.Flags().BoolVarP(&asPrint, "print", "p", false, "run PROMPT and print the answer, as loom run does")
 	o.flags(root)
-	root.AddCommand(a.runCommand(), a.sessionsCommand(), a.resumeCommand(), a.checkCommand(), a.versionCommand())
+	root.AddCommand(a.runCommand(), a.resumeCommand(), a.sessionsCommand(), a.checkCommand(), a.versionCommand())
 	return root
 }
 

@@ -27,12 +27,13 @@ func (o *runOptions) flags(cmd *cobra.Command) {
 	o.cwd = option[string]{kind: "DIR", parse: text}
 	o.maxTurns = option[int64]{kind: "N", parse: turns}
 	f := cmd.Flags()
+	f.SortFlags = false
 	f.VarP(&o.model, "model", "m", "a name of the list, openai/ID, or demo (default: the list's default with a key, else demo)")
+	o.shared(cmd)
 	f.Var(&o.session, "session", "go on with the session of this id, or of the one id that starts like this")
 	f.BoolVarP(&o.again, "continue", "c", false, "go on with the session last used in this directory")
 	f.Var(&o.cwd, "cwd", "work in this directory")
 	f.Var(&o.maxTurns, "max-turns", "stop the run after this many responses of the model")
-	o.shared(cmd)
 }
 
 // shared adds the options that `loom resume` has too.
