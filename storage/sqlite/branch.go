@@ -58,9 +58,9 @@ func (r *reads) ScanBranch(q storage.BranchQuery) (list []entry.Entry, err error
 // returned.
 func scanAll(c *conn, q storage.BranchQuery) (list []entry.Entry, err error) {
 	w := walker{start: q.Start}
-	cut := newCut(q)
+	sieve, cut := newSieve(q), newCut(q)
 	err = w.run(c, walkRows, func(h head, row row) (bool, error) {
-		keep, more := cut.take(markOf(q, h))
+		keep, more := cut.take(sieve.mark(h))
 		if !keep {
 			return more, nil
 		}
@@ -74,10 +74,10 @@ func scanAll(c *conn, q storage.BranchQuery) (list []entry.Entry, err error) {
 // choose walks without payloads and returns the seqs to read, in order.
 func choose(c *conn, q storage.BranchQuery) (chosen []int64, err error) {
 	w := walker{start: q.Start}
-	cut := newCut(q)
+	sieve, cut := newSieve(q), newCut(q)
 	var marks []mark // of an oldest-first scan, which begins at the far end
 	err = w.run(c, walkHeads, func(h head, _ row) (bool, error) {
-		m := markOf(q, h)
+		m := sieve.mark(h)
 		if q.Order == storage.OldestFirst {
 			marks = append(marks, m)
 			return true, nil
@@ -107,12 +107,20 @@ type mark struct {
 	passes bool // the filter
 }
 
-func markOf(q storage.BranchQuery, h head) mark {
+// sieve finds the stops of a scan and the rows that pass its filter.
+type sieve struct {
+	storage.BranchQuery
+	stopID string // the 16 bytes; "" for none
+}
+
+func newSieve(q storage.BranchQuery) sieve { return sieve{q, string(uuid(q.StopAtID))} }
+
+func (s *sieve) mark(h head) mark {
 	return mark{
 		seq:  h.seq,
-		stop: q.StopAtKind != "" && h.kind == q.StopAtKind || !q.StopAtID.IsZero() && h.id == string(uuid(q.StopAtID)),
-		passes: (q.Kind == "" || h.kind == q.Kind) &&
-			(q.CustomType == nil || h.kind == entry.KindCustom && h.customType != nil && *h.customType == *q.CustomType),
+		stop: s.StopAtKind != "" && h.kind == s.StopAtKind || s.stopID != "" && h.id == s.stopID,
+		passes: (s.Kind == "" || h.kind == s.Kind) &&
+			(s.CustomType == nil || h.kind == entry.KindCustom && h.customType != nil && *h.customType == *s.CustomType),
 	}
 }
 

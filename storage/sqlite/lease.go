@@ -21,7 +21,7 @@ const leaseColumns = "l.owner, l.fence, l.expires_at, l.since, l.pid, l.host, l.
 
 // readLease reads leaseColumns of a LEFT JOIN: nil when there is no lease.
 func readLease(c *columns) *leaseRow {
-	c.subject = "writer lease"
+	c.what = "writer lease"
 	if c.err == nil && c.at < len(c.row) && c.row[c.at] == nil {
 		c.at += 8
 		return nil

@@ -22,13 +22,27 @@ type row []driver.Value
 // columns reads a row from left to right with a sticky first error, like
 // jsonv.Reader: the tables are STRICT, but a damaged file may say otherwise.
 type columns struct {
-	row     row
-	at      int
-	subject string
+	row  row
+	at   int
+	what string // the kind of row
+	// Which one, as soon as that is known; put into words only for a report.
+	seq     int64
+	id      string // the 16 bytes, of an entry or ledger row
+	ns, key string // of a register
 	err     *corrupt.Report
 }
 
-func read(r row, subject string) *columns { return &columns{row: r, subject: subject} }
+func read(r row, what string) *columns { return &columns{row: r, what: what} }
+
+func (c *columns) subject() string {
+	switch {
+	case c.id != "":
+		return c.what + " " + uuidText([]byte(c.id)) + " at seq " + strconv.FormatInt(c.seq, 10)
+	case c.ns != "":
+		return c.what + " " + c.ns + "/" + c.key
+	}
+	return c.what
+}
 
 func (c *columns) next(expected string) (driver.Value, bool) {
 	i := c.at
@@ -42,7 +56,7 @@ func (c *columns) next(expected string) (driver.Value, bool) {
 
 func (c *columns) fail(expected string, seen any) {
 	if c.err == nil {
-		c.err = corrupt.New("sqlite.row", c.subject+" column "+strconv.Itoa(c.at-1), expected, fmt.Sprintf("%T", seen))
+		c.err = corrupt.New("sqlite.row", c.subject()+" column "+strconv.Itoa(c.at-1), expected, fmt.Sprintf("%T", seen))
 	}
 }
 
@@ -97,7 +111,7 @@ func (c *columns) null() bool {
 // verify compares a stored digest with the one of the columns.
 func (c *columns) verify(stored, computed int64) {
 	if c.err == nil && stored != computed {
-		c.err = corrupt.New("sqlite.row", c.subject, fmt.Sprintf("digest %08x", stored),
+		c.err = corrupt.New("sqlite.row", c.subject(), fmt.Sprintf("digest %08x", stored),
 			fmt.Sprintf("columns of digest %08x", computed))
 	}
 }
@@ -107,10 +121,10 @@ func (c *columns) adopt(err error) {
 		return
 	}
 	if r, ok := corrupt.As(err); ok {
-		c.err = r.In(c.subject)
+		c.err = r.In(c.subject())
 		return
 	}
-	c.err = corrupt.New("sqlite.row", c.subject, "a readable row", err.Error())
+	c.err = corrupt.New("sqlite.row", c.subject(), "a readable row", err.Error())
 }
 
 // damaged is the read error of what was collected, or nil.
@@ -185,9 +199,7 @@ const entryColumns = headColumns + ", e.ts, e.digest, e.payload"
 func decodeEntry(r row) (head, entry.Entry, error) {
 	c := read(r, "entry")
 	h := readHead(c)
-	if c.err == nil {
-		c.subject = "entry " + uuidText([]byte(h.id)) + " at seq " + strconv.FormatInt(h.seq, 10)
-	}
+	c.seq, c.id = h.seq, h.id
 	ts, digest, payload := c.num(), c.num(), c.blob()
 	c.verify(digest, entryDigest(h, ts, payload))
 	if c.err != nil {
@@ -201,7 +213,7 @@ func decodeEntry(r row) (head, entry.Entry, error) {
 		c.adopt(err)
 	}
 	if c.err == nil && (e.Seq != h.seq || string(uuid(e.ID)) != h.id || e.Timestamp != ts || e.Body.Kind() != h.kind) {
-		c.err = corrupt.New("sqlite.row", c.subject, "a payload that agrees with its columns",
+		c.err = corrupt.New("sqlite.row", c.subject(), "a payload that agrees with its columns",
 			fmt.Sprintf("%s at seq %d of kind %s", e.ID, e.Seq, e.Body.Kind()))
 	}
 	return h, e, c.damaged()
@@ -233,9 +245,7 @@ const usageColumns = "seq, id, digest, payload"
 func decodeUsage(r row) (entry.UsageRow, error) {
 	c := read(r, "usage")
 	seq, rowID, digest, payload := c.num(), c.blob(), c.num(), c.blob()
-	if c.err == nil {
-		c.subject = "usage " + uuidText(rowID) + " at seq " + strconv.FormatInt(seq, 10)
-	}
+	c.seq, c.id = seq, string(rowID)
 	c.verify(digest, usageDigest(seq, rowID, payload))
 	if c.err != nil {
 		return entry.UsageRow{}, c.damaged()
@@ -248,7 +258,7 @@ func decodeUsage(r row) (entry.UsageRow, error) {
 		c.adopt(err)
 	}
 	if c.err == nil && (u.Seq != seq || string(uuid(u.ID)) != string(rowID)) {
-		c.err = corrupt.New("sqlite.row", c.subject, "a payload that agrees with its columns", fmt.Sprintf("%s at seq %d", u.ID, u.Seq))
+		c.err = corrupt.New("sqlite.row", c.subject(), "a payload that agrees with its columns", fmt.Sprintf("%s at seq %d", u.ID, u.Seq))
 	}
 	return u, c.damaged()
 }
@@ -267,9 +277,7 @@ const registerColumns = "ns, key, seq, digest, value"
 func decodeRegister(r row) (ns, key string, cell register.Cell, err error) {
 	c := read(r, "register")
 	ns, key = c.text(), c.text()
-	if c.err == nil {
-		c.subject = "register " + ns + "/" + key
-	}
+	c.ns, c.key = ns, key
 	seq, digest, payload := c.num(), c.num(), c.blob()
 	c.verify(digest, registerDigest(ns, key, seq, payload))
 	cell.Seq = seq
@@ -302,7 +310,7 @@ type sessionRow struct {
 const sessionColumns = "s.created_at, s.session_id, s.parent_session_id, s.generation, s.fence, s.next_seq, s.message_count, s.usage, s.digest"
 
 func readSession(c *columns) sessionRow {
-	c.subject = "session row"
+	c.what = "session row"
 	s := sessionRow{
 		createdAt: c.num(), sessionID: c.optBlob(), parent: c.optBlob(), generation: c.num(), fence: c.num(),
 		nextSeq: c.num(), messages: c.num(), usage: c.blob(),
