@@ -195,6 +195,10 @@ type FileOps struct{ Read, Written, Edited []string }
 func (*CompactionPreparation) preparation() {}
 func (*BranchPreparation) preparation()     {}
 
+// PreparationKey is the op.preparation key of a structural task; the task is the
+// one that the state names ([Structural]).
+func PreparationKey(op id.OpID, task string) string { return op.String() + ":" + task }
+
 // PreparationValue returns the register payload.
 func PreparationValue(p Preparation) jsonv.Value {
 	return tree(func(w *jsonv.Writer) {

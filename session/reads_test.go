@@ -49,6 +49,15 @@ func typedReads() map[string]typed {
 			read:  func(s *session.View) (int64, bool, error) { return cell(s.OpMeta(op)) }},
 		"OpState": {ns: register.OpState, key: op.String(), value: runState(machine.Starting{}).Value(),
 			read: func(s *session.View) (int64, bool, error) { return cell(s.OpState(op)) }},
+		"Preparation": {ns: register.OpPreparation, key: machine.PreparationKey(op, "task"), value: machine.PreparationValue(&machine.BranchPreparation{TotalTokens: 3}),
+			read: func(s *session.View) (int64, bool, error) { return cell(s.Preparation(op, "task")) }},
+		"PendingPayloads": {ns: register.PendingEntry, key: e.String(),
+			value: machine.PendingMessage(&message.User{Content: []message.UserBlock{message.Text{Text: "x"}}}).Value(),
+			read: func(s *session.View) (int64, bool, error) {
+				m, err := s.PendingPayloads()
+				c, ok := m[e]
+				return c.Seq, ok, err
+			}},
 		"PendingEntries": {ns: register.PendingEntry, key: e.String(), noSeq: true,
 			value: machine.PendingMessage(&message.User{Content: []message.UserBlock{message.Text{Text: "x"}}}).Value(),
 			read: func(s *session.View) (int64, bool, error) {
@@ -140,6 +149,35 @@ func TestOneBadPendingEntryFailsTheWholeRead(t *testing.T) {
 	}
 	if got, err := s.PendingEntries(good, bad); !isCorrupt(err) || got != nil {
 		t.Errorf("got %v, %v", got, err)
+	}
+	if got, err := s.PendingPayloads(); !isCorrupt(err) || got != nil {
+		t.Errorf("the whole namespace: %v, %v", got, err)
+	}
+}
+
+func TestAPendingKeyThatIsNoIdIsCorrupt(t *testing.T) {
+	store := newStore()
+	payload := machine.PendingMessage(&message.User{Content: []message.UserBlock{message.Text{Text: "x"}}})
+	mustCommit(t, store, tx.Set(register.PendingEntry, "no id", payload.Value()))
+	if got, err := session.NewView(store).PendingPayloads(); !isCorrupt(err) || got != nil {
+		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestThePreparationIsThatOfTheNamedTask(t *testing.T) {
+	store := newStore()
+	op, _ := generator(1).Op()
+	mustCommit(t, store,
+		tx.Set(register.OpPreparation, machine.PreparationKey(op, "a"), machine.PreparationValue(&machine.BranchPreparation{TotalTokens: 1})),
+		tx.Set(register.OpPreparation, machine.PreparationKey(op, "b"), machine.PreparationValue(&machine.CompactionPreparation{TokensBefore: 2})))
+	s := session.NewView(store)
+	if c, ok, err := s.Preparation(op, "b"); err != nil || !ok {
+		t.Errorf("task b: %v, %v", ok, err)
+	} else if p, is := c.Value.(*machine.CompactionPreparation); !is || p.TokensBefore != 2 {
+		t.Errorf("task b is %#v", c.Value)
+	}
+	if _, ok, err := s.Preparation(op, "c"); ok || err != nil {
+		t.Errorf("a task without a preparation: %v, %v", ok, err)
 	}
 }
 

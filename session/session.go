@@ -156,6 +156,35 @@ func (s *View) ToolArguments(op id.OpID, step string, sourceIndex int) (jsonv.Va
 	return c.Value, ok, err
 }
 
+// Preparation reads the frozen input of a summary: that of the task which the
+// operation's state names. A key is exact where the first one with the
+// operation's prefix could be another task's.
+func (s *View) Preparation(op id.OpID, task string) (Cell[machine.Preparation], bool, error) {
+	return read(s, register.OpPreparation, machine.PreparationKey(op, task), machine.DecodePreparation)
+}
+
+// PendingPayloads reads the whole namespace of queued and staged entries. One
+// that does not decode, or whose key is no entry's id, fails the whole read.
+func (s *View) PendingPayloads() (map[id.EntryID]Cell[machine.PendingEntry], error) {
+	cells, err := s.rows.Registers(register.PendingEntry, "")
+	if err != nil {
+		return nil, err
+	}
+	out := make(map[id.EntryID]Cell[machine.PendingEntry], len(cells))
+	for _, c := range cells {
+		i, err := id.ParseEntryID(c.Key)
+		if err != nil {
+			return nil, damaged(register.PendingEntry, c.Key, err)
+		}
+		p, err := machine.DecodePendingEntry(c.Value)
+		if err != nil {
+			return nil, damaged(register.PendingEntry, c.Key, err)
+		}
+		out[i] = Cell[machine.PendingEntry]{c.Seq, p}
+	}
+	return out, nil
+}
+
 // PendingEntries reads queued and staged entries by id; missing ones are absent.
 func (s *View) PendingEntries(ids ...id.EntryID) (map[id.EntryID]machine.PendingEntry, error) {
 	out := make(map[id.EntryID]machine.PendingEntry, len(ids))

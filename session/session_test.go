@@ -60,6 +60,13 @@ func (f *faulty) Register(ns register.Namespace, key string) (register.Cell, boo
 	return f.Store.Register(ns, key)
 }
 
+func (f *faulty) Registers(ns register.Namespace, prefix string) ([]storage.KeyedCell, error) {
+	if f.read != nil {
+		return nil, f.read
+	}
+	return f.Store.Registers(ns, prefix)
+}
+
 func TestIdentityIsMintedOnceAndStaysAcrossOpenings(t *testing.T) {
 	store := newStore()
 	if _, ok, err := session.New(store).ID(); ok || err != nil {
