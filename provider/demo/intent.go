@@ -3,6 +3,7 @@ package demo
 import (
 	"regexp"
 	"strings"
+	"sync"
 	"unicode"
 )
 
@@ -29,38 +30,44 @@ func (search) intent()   {}
 func (command) intent()  {}
 func (writing) intent()  {}
 
+// pattern is a regular expression that is compiled at its first use: every start of
+// the program would pay for all of them, and few need one.
+func pattern(expr string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(expr) })
+}
+
 var (
-	runForm   = regexp.MustCompile(`(?i)^\s*run:\s*(.+)`)
-	writeForm = regexp.MustCompile(`(?i)^\s*write\s+(\S+):[ \t]*\n?`)
-	findForm  = regexp.MustCompile(`(?i)\b(?:find|search|grep|locate|where(?:'s| is| are)?|who (?:uses|calls)|which files?)\b(.*)`)
-	readForm  = regexp.MustCompile(`(?i)\b(?:read|open|cat)\s+(?:the\s+)?(?:file\s+)?("[^"\n]+"|'[^'\n]+'|\S+)`)
-	quotedOne = regexp.MustCompile("`([^`\n]+)`|\"([^\"\n]+)\"|'([^'\n]+)'")
-	fileName  = regexp.MustCompile(`^(?:[\w@.-]+/)*(?:[\w@-][\w@.-]*\.[A-Za-z]\w{0,9}|(?i:readme|makefile|license|dockerfile|changelog))$`)
+	runForm   = pattern(`(?i)^\s*run:\s*(.+)`)
+	writeForm = pattern(`(?i)^\s*write\s+(\S+):[ \t]*\n?`)
+	findForm  = pattern(`(?i)\b(?:find|search|grep|locate|where(?:'s| is| are)?|who (?:uses|calls)|which files?)\b(.*)`)
+	readForm  = pattern(`(?i)\b(?:read|open|cat)\s+(?:the\s+)?(?:file\s+)?("[^"\n]+"|'[^'\n]+'|\S+)`)
+	quotedOne = pattern("`([^`\n]+)`|\"([^\"\n]+)\"|'([^'\n]+)'")
+	fileName  = pattern(`^(?:[\w@.-]+/)*(?:[\w@-][\w@.-]*\.[A-Za-z]\w{0,9}|(?i:readme|makefile|license|dockerfile|changelog))$`)
 )
 
 // understand reads the intent of a prompt. Only the two plain forms lead to a command or a written file.
 func understand(prompt string) intent {
 	whole := prompt
 	prompt = prompt[:min(len(prompt), maxPrompt)]
-	if m := writeForm.FindStringSubmatchIndex(prompt); m != nil {
+	if m := writeForm().FindStringSubmatchIndex(prompt); m != nil {
 		return writing{path: unquote(prompt[m[2]:m[3]]), text: whole[m[1]:]}
 	}
 	// A command that does not end within what is read is not run at all, rather than cut.
-	if m := runForm.FindStringSubmatch(prompt); m != nil && len(m[0]) < maxPrompt {
+	if m := runForm().FindStringSubmatch(prompt); m != nil && len(m[0]) < maxPrompt {
 		return command{line: unquote(strings.TrimSpace(m[1]))}
 	}
-	if m := findForm.FindStringSubmatch(prompt); m != nil {
+	if m := findForm().FindStringSubmatch(prompt); m != nil {
 		if what := subject(m[1]); what != "" {
 			return search{pattern: what}
 		}
 	}
-	if m := readForm.FindStringSubmatch(prompt); m != nil {
-		if name := bare(m[1]); fileName.MatchString(name) || isQuoted(m[1]) {
+	if m := readForm().FindStringSubmatch(prompt); m != nil {
+		if name := bare(m[1]); fileName().MatchString(name) || isQuoted(m[1]) {
 			return reading{path: name}
 		}
 	}
 	for word := range strings.FieldsSeq(prompt) {
-		if name := bare(word); fileName.MatchString(name) && !abbreviation[strings.ToLower(name)] {
+		if name := bare(word); fileName().MatchString(name) && !abbreviation[strings.ToLower(name)] {
 			return reading{path: name, guess: true}
 		}
 	}
@@ -75,7 +82,7 @@ func bare(word string) string {
 func isQuoted(word string) bool { return strings.ContainsAny(word[:1], "`\"'") }
 
 func unquote(s string) string {
-	if m := quotedOne.FindStringSubmatch(s); m != nil && m[0] == s {
+	if m := quotedOne().FindStringSubmatch(s); m != nil && m[0] == s {
 		return m[1] + m[2] + m[3]
 	}
 	return s
@@ -95,7 +102,7 @@ var plain = map[string]bool{
 
 // subject is what a question after "find" or "where is" looks for: what is quoted, else the word that looks most like a name.
 func subject(rest string) string {
-	if m := quotedOne.FindStringSubmatch(rest); m != nil {
+	if m := quotedOne().FindStringSubmatch(rest); m != nil {
 		return m[1] + m[2] + m[3]
 	}
 	best, bestRank := "", 0

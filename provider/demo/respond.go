@@ -220,7 +220,7 @@ func (t turn) search(i search) Response {
 	switch {
 	case refused:
 		return t.answer("The search did not work. The tool says:\n" + quote(text, 6))
-	case !matchLine.MatchString(text):
+	case !matchLine().MatchString(text):
 		return t.answer("Nothing here matches "+i.pattern+".", whatICan)
 	}
 	return t.answer("The search for "+i.pattern+" found:\n"+quote(text, 11), whatICan)
@@ -228,8 +228,8 @@ func (t turn) search(i search) Response {
 
 // guides are files that say what a directory is, best first; manifests say what it is made of.
 var (
-	guides    = regexp.MustCompile(`(?im)(?:^|[\s/])(readme(?:\.[\w.]+)?)(?:\s|$)`)
-	manifests = regexp.MustCompile(`(?m)(?:^|[\s/])(go\.mod|package\.json|Cargo\.toml|pyproject\.toml|pom\.xml|Makefile)(?:\s|$)`)
+	guides    = pattern(`(?im)(?:^|[\s/])(readme(?:\.[\w.]+)?)(?:\s|$)`)
+	manifests = pattern(`(?m)(?:^|[\s/])(go\.mod|package\.json|Cargo\.toml|pyproject\.toml|pom\.xml|Makefile)(?:\s|$)`)
 )
 
 func (t turn) overview() Response {
@@ -246,7 +246,7 @@ func (t turn) overview() Response {
 	}
 	if _, read := t.did("read"); !read && t.offered("read") {
 		var calls []message.ToolCall
-		for _, found := range []*regexp.Regexp{guides, manifests} {
+		for _, found := range []*regexp.Regexp{guides(), manifests()} {
 			if m := found.FindStringSubmatch(listing); m != nil {
 				calls = append(calls, t.call("read", args{"path", m[1]}))
 			}
@@ -271,14 +271,14 @@ func (t turn) summary(listing string) []string {
 
 var (
 	// matchLine is a line of a search result: path, line number, text.
-	matchLine = regexp.MustCompile(`(?m)^.+:\d+:`)
+	matchLine = pattern(`(?m)^.+:\d+:`)
 	// numberedLine is a line of a file as the read tool shows it.
-	numberedLine = regexp.MustCompile(`(?m)^[ \t]*\d+\t(.*)$`)
+	numberedLine = pattern(`(?m)^[ \t]*\d+\t(.*)$`)
 )
 
 // content is the file in a result of the read tool, without line numbers and remarks; a result without numbers is taken as it is.
 func content(shown string) string {
-	lines := numberedLine.FindAllStringSubmatch(shown, 64)
+	lines := numberedLine().FindAllStringSubmatch(shown, 64)
 	if lines == nil {
 		return shown
 	}
