@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -66,7 +67,11 @@ func newUser(t *testing.T, baseURL string) *user {
 	if err != nil {
 		t.Fatal(err)
 	}
-	u := &user{t: t, binary: binary, home: filepath.Join(t.TempDir(), "state"), workspace: t.TempDir()}
+	dir := t.TempDir()
+	u := &user{t: t, binary: binary, home: filepath.Join(dir, "state"), workspace: filepath.Join(dir, "workspace")}
+	if err := os.Mkdir(u.workspace, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	u.environ = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "LOOM_HOME=" + u.home,
 		"OPENAI_API_KEY=" + key, "OPENAI_BASE_URL=" + baseURL + "/v1", markVariable + "=" + mark(u.home, 1),
@@ -116,14 +121,26 @@ func (u *user) killAt(moment func(context.Context) error, args ...string) {
 	}
 }
 
-// session returns the one session that the user has.
+// killAfter starts the binary and kills it with SIGKILL that long after, if it is not over before; then it must have succeeded.
+func (u *user) killAfter(d time.Duration, args ...string) bool {
+	u.t.Helper()
+	cmd, stdout, stderr := u.start(args...)
+	timer := time.AfterFunc(d, func() { _ = cmd.Process.Kill() })
+	defer timer.Stop()
+	if err := cmd.Wait(); err != nil && !killed(cmd.ProcessState) {
+		u.t.Fatalf("loom %q: %v\nstdout: %s\nstderr: %s", args, err, stdout, stderr)
+	}
+	return killed(cmd.ProcessState)
+}
+
+// session returns the file of the one session that the user is shown.
 func (u *user) session() string {
 	u.t.Helper()
-	files, err := sessionFiles(u.home)
-	if err != nil || len(files) != 1 {
-		u.t.Fatalf("the sessions are %q: %v", files, err)
+	name, rest, _ := strings.Cut(u.run("sessions"), " ")
+	if name == "" || strings.Count(rest, "\n") != 1 {
+		u.t.Fatalf("the sessions are %s %s", name, rest)
 	}
-	return files[0]
+	return filepath.Join(u.home, "sessions", name+".db")
 }
 
 // eventually waits until something holds that nobody announces.

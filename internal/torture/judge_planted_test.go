@@ -107,6 +107,8 @@ func TestEveryRuleFindsItsPlantedFault(t *testing.T) {
 		"a result says something else":                    {tellsTruth, func(_ []act, k *look) { setResult(k, "read-1", "result of read-2") }},
 		"an effect that nobody asked for":                 {tellsTruth, func(_ []act, k *look) { k.Effects["read-1"] = 1 }},
 		"an effect of no call":                            {tellsTruth, func(_ []act, k *look) { delete(k.Calls, "bash-3"); delete(k.Results, "bash-3") }},
+		"an output is not there":                          {keepsOutputs, func(_ []act, k *look) { k.Kept = map[string]bool{"0a": true, "0b": false} }},
+		"half an output is left":                          {keepsOutputs, func(_ []act, k *look) { k.Halves = 1 }},
 		"an answer is missing":                            {keepsOrder, func(_ []act, k *look) { k.Branch = slices.Delete(k.Branch, 1, 2) }},
 		"results changed places":                          {keepsOrder, func(_ []act, k *look) { k.Branch[2], k.Branch[3] = k.Branch[3], k.Branch[2] }},
 		"the branch ends early":                           {keepsOrder, func(_ []act, k *look) { k.Branch = k.Branch[:len(k.Branch)-1] }},

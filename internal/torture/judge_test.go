@@ -19,6 +19,7 @@ const (
 	runsOnce      rule = "runs-once"       // no unsafe tool runs twice
 	answersOnce   rule = "answers-once"    // a call has one result, at the end exactly one
 	tellsTruth    rule = "tells-truth"     // a result says what happened, or that it is not known
+	keepsOutputs  rule = "keeps-outputs"   // the large output that a result refers to is there, whole
 	keepsOrder    rule = "keeps-order"     // the branch is the beginning of the play, at the end all of it
 	sound         rule = "sound"           // the check finds nothing
 	goesOn        rule = "goes-on"         // a life that is not killed ends the work
@@ -29,7 +30,7 @@ const (
 
 // rules are all of them.
 var rules = []rule{
-	keepsCommits, keepsRows, wholeAtCommit, keepsPrompts, runsOnce, answersOnce, tellsTruth, keepsOrder, sound, goesOn, endsAsWritten, leavesNothing,
+	keepsCommits, keepsRows, wholeAtCommit, keepsPrompts, runsOnce, answersOnce, tellsTruth, keepsOutputs, keepsOrder, sound, goesOn, endsAsWritten, leavesNothing,
 	opensAtOnce,
 }
 
@@ -49,6 +50,7 @@ func judge(p play, reference map[string]string, acts []act, over bool) []fault {
 	j.prompts()
 	j.effects()
 	j.results()
+	j.outputs()
 	j.branch()
 	j.endings()
 	j.processes()
@@ -216,6 +218,17 @@ func (j *judgement) result(c call, text string) {
 		}
 	case other:
 		j.find(tellsTruth, "%s says %.200q, where %.200q was expected", c.id, text, j.reference[c.id])
+	}
+}
+
+func (j *judgement) outputs() {
+	for name, whole := range j.last.Kept {
+		if !whole {
+			j.find(keepsOutputs, "the output %s is not there", name)
+		}
+	}
+	if j.over && j.last.Halves > 0 {
+		j.find(keepsOutputs, "%d halves of outputs are left", j.last.Halves)
 	}
 }
 

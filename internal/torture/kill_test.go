@@ -36,11 +36,8 @@ const (
 func TestTorture(t *testing.T) {
 	s := &suite{t: t, kills: number(t, killsVariable, defaultKills), seed: uint64(number(t, seedVariable, defaultSeed)), dir: t.TempDir(), tally: newTally()}
 	began := time.Now()
-	for _, p := range plays {
-		s.rehearse(p)
-	}
-	if t.Failed() {
-		return
+	for i, p := range plays {
+		s.references[i] = rehearse(t, p)
 	}
 	s.commits()
 	s.moments()
@@ -72,24 +69,25 @@ type suite struct {
 	dir   string
 	tally *tally
 
-	references [3]map[string]string // of the plays, by their place in plays
+	references [len(plays)]map[string]string // in the order of plays
 }
 
-// rehearse lets a play happen undisturbed and keeps its results.
-func (s *suite) rehearse(p play) {
-	st, err := newStage(p, s.t.TempDir())
+// rehearse lets a play happen undisturbed and returns what its calls answered.
+func rehearse(t *testing.T, p play) (reference map[string]string) {
+	t.Helper()
+	st, err := newStage(p, t.TempDir())
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	a, err := st.enter(death{})
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
-	reference := p.reference(a.look)
-	for _, f := range judge(p, reference, st.acts, true) {
-		s.t.Errorf("%s, without a death: %s", p.name, f)
+	reference = p.reference(a.look)
+	if faults := judge(p, reference, st.acts, true); len(faults) > 0 {
+		t.Fatalf("%s, without a death: %v\n%s", p.name, faults, st.story())
 	}
-	s.references[s.index(p)] = reference
+	return reference
 }
 
 func (s *suite) index(p play) int {
@@ -170,8 +168,14 @@ func (s *suite) moments() {
 		for n, ok := take(); ok; n, ok = take() {
 			r := rand.New(rand.NewPCG(s.seed, n))
 			p := plays[min(max(r.IntN(10)-7, 0), len(plays)-1)] // mostly the first
+			orphans := r.IntN(4) == 0
+			if orphans {
+				p = p.known()
+			}
 			s.perform(p, fmt.Sprintf("chain-%d", n), func(deaths int) (death, bool) {
-				return anyMoment(r), deaths < longestChain
+				d := anyMoment(r)
+				d.orphans = orphans && r.IntN(2) == 0
+				return d, deaths < longestChain
 			})
 		}
 	})
@@ -182,7 +186,7 @@ const longestChain = 12
 
 // anyMoment draws a death. Short times are likelier, because much happens in them.
 func anyMoment(r *rand.Rand) death {
-	d := death{opened: r.IntN(5) > 0, orphans: r.IntN(4) == 0}
+	d := death{opened: r.IntN(5) > 0}
 	if d.opened {
 		d.after = time.Duration(float64(100*time.Microsecond) * math.Exp(r.Float64()*math.Log(2500))) // to 250 ms
 	} else {

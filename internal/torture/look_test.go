@@ -3,6 +3,8 @@
 package torture
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/loom-run/loom/blob"
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/message"
@@ -41,6 +44,8 @@ type look struct {
 	Effects  map[string]int    // lines in the file of effects
 	Counter  string            // the counter's file
 	Output   string            // the file that write-1 makes; "" for none
+	Kept     map[string]bool   // the large outputs that results refer to, and whether their bytes are there
+	Halves   int               // large outputs that were being written
 	Breathes []process         // of any life, once the stage is over
 }
 
@@ -74,7 +79,7 @@ const (
 func newLook(s *stage, over bool) (look, error) {
 	k := look{
 		Stores: map[string]survey{}, Results: map[string][]item{}, Calls: map[string]int{}, Placed: map[string]string{},
-		Flying: map[string]string{}, Effects: map[string]int{},
+		Flying: map[string]string{}, Effects: map[string]int{}, Kept: map[string]bool{},
 	}
 	if err := k.files(s); err != nil {
 		return k, err
@@ -166,7 +171,45 @@ func (k *look) session(path string) (err error) {
 		return err
 	}
 	k.Made = append(k.Made, name)
-	return k.read(v)
+	if err := k.read(v); err != nil {
+		return err
+	}
+	return k.outputs(strings.TrimSuffix(path, ".db") + ".blobs")
+}
+
+// outputs looks for the bytes of the large outputs, by the digest that is their name.
+func (k *look) outputs(dir string) error {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return ignoreMissing(err)
+	}
+	for _, f := range files {
+		bytes, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(bytes)
+		if name := hex.EncodeToString(sum[:]); name != f.Name() {
+			k.Halves++
+		} else if _, wanted := k.Kept[name]; wanted {
+			k.Kept[name] = true
+		}
+	}
+	return nil
+}
+
+// refers notes the large outputs that a result refers to.
+func (k *look) refers(b entry.Body) error {
+	body, _ := b.(entry.Message)
+	m, ok := body.Message.(*message.ToolResult)
+	if !ok {
+		return nil
+	}
+	refs, err := blob.InDetails(m.Details)
+	for _, r := range refs {
+		k.Kept[r.SHA256] = false // until it is seen
+	}
+	return err
 }
 
 // read reads the session that the play is about.
@@ -179,6 +222,9 @@ func (k *look) read(v *session.View) error {
 	for _, e := range all {
 		byID[e.ID] = e
 		k.entry(e)
+		if err := k.refers(e.Body); err != nil {
+			return err
+		}
 	}
 	if err := k.pending(v); err != nil {
 		return err
@@ -258,6 +304,9 @@ func (k *look) pending(v *session.View) error {
 			text := message.TextOf(u.Content)
 			k.Queued = append(k.Queued, text)
 			k.Placed[c.Key] = text
+		}
+		if err := k.refers(p.Body); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ package torture
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -48,11 +49,27 @@ func bash(id, more string) call {
 	return call{id: id, tool: "bash", args: fmt.Sprintf(`{"command":%q}`, command), effect: true}
 }
 
-// lingering leaves processes behind that no kill of a process group reaches: they have sessions of their own, and one has lost its parent.
+// lingering leaves processes behind that no kill of a process group reaches: they have sessions of their own, one has lost its parent, and one has no
+// environment by which it could be known.
 func lingering(id string) call {
-	c := bash(id, "echo begun; setsid sleep 60 & (setsid sh -c 'setsid sleep 60 & sleep 60' &); sleep 0.08; echo over")
+	c := bash(id, "echo begun; "+bare+"setsid sleep 60 & (setsid sh -c 'setsid sleep 60 & sleep 60' &); sleep 0.08; echo over")
 	c.loose = true
 	return c
+}
+
+// bare takes the environment from a command.
+const bare = "env -i "
+
+// known is the play in which every process keeps its environment. Where the supervisors die with the harness, nothing else is left to know it by.
+func (p play) known() play {
+	p.turns = slices.Clone(p.turns)
+	for i, t := range p.turns {
+		p.turns[i].calls = slices.Clone(t.calls)
+		for n, c := range t.calls {
+			p.turns[i].calls[n].args = strings.ReplaceAll(c.args, bare, "")
+		}
+	}
+	return p
 }
 
 // work is the main play: reads side by side, commands and writes one after the other, a failure that another attempt cures, a command that outlives its
@@ -75,7 +92,7 @@ var work = play{
 			bash("bash-1", "echo bash-1 >> "+outputFile),
 			{id: "edit-1", tool: "edit", args: `{"path":"counter.txt","old_text":"end","new_text":"xend"}`},
 			{id: "read-3", tool: "read", args: `{"path":"static/hello.txt"}`},
-			bash("bash-2", "echo loud; false"),
+			bash("bash-2", "seq 20000; false"), // more than enters a conversation
 		}},
 		{calls: []call{lingering("long-1")}},
 		{text: "The first part is done."},
@@ -97,7 +114,7 @@ var stopped = play{
 			{id: "read-1", tool: "read", args: `{"path":"static/hello.txt"}`},
 			{
 				id: "long-1", tool: "bash", effect: true, loose: true,
-				args: `{"command":"echo long-1 >> effects; echo begun; setsid sleep 60 & sleep 60"}`,
+				args: `{"command":"echo long-1 >> effects; echo begun; env -i setsid sleep 60 & sleep 60"}`,
 			},
 			{id: "bash-1", tool: "bash", args: `{"command":"echo bash-1 >> effects"}`, effect: true, says: "exit code 0\n(no output)"},
 		}},

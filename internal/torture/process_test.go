@@ -24,14 +24,14 @@ func mark(home string, number int) string { return fmt.Sprintf("%s/life-%d", hom
 // process is one that was found in the process table.
 type process struct {
 	pid     int
-	life    int // 0: a supervisor, whose life is not known
+	life    int // 0: not known
 	command string
 }
 
 func (p process) String() string { return fmt.Sprintf("%d (%s, of life %d)", p.pid, p.command, p.life) }
 
-// ofStage finds every living process of a stage's lives: those that carry a mark, and supervisors that hold the fence of a session. This process is
-// left out.
+// ofStage finds every living process of a stage's lives: those that carry a mark, those that work in a folder beside the home, whatever became of their
+// environment, and supervisors that hold the fence of a session. This process is left out.
 func ofStage(home string) ([]process, error) {
 	dirs, err := os.ReadDir("/proc")
 	if err != nil {
@@ -72,7 +72,8 @@ func inspect(pid int, home string) (process, bool) {
 			return p, err == nil
 		}
 	}
-	return process{}, false
+	cwd, err := os.Readlink(filepath.Join(at, "cwd"))
+	return p, err == nil && strings.HasPrefix(cwd, filepath.Dir(home)+"/")
 }
 
 // supervisor is the whole command line of the process between a harness and its command. It has no environment.

@@ -96,7 +96,7 @@ func (d death) String() string {
 
 // enter starts a life, ends it as it is to die, and looks at what is left.
 func (s *stage) enter(d death) (act, error) {
-	l, err := s.live(d)
+	l, err := s.live(len(s.acts)+1, d)
 	if err != nil {
 		return act{}, err
 	}
@@ -109,8 +109,8 @@ func (s *stage) enter(d death) (act, error) {
 	return a, nil
 }
 
-func (s *stage) live(d death) (life, error) {
-	l := life{Number: len(s.acts) + 1, Started: now(), Orders: d.String()}
+func (s *stage) live(number int, d death) (life, error) {
+	l := life{Number: number, Started: now(), Orders: d.String()}
 	cmd, reports, err := s.start(l.Number, d.atCommit)
 	if err != nil {
 		return l, err

@@ -7,11 +7,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -106,7 +108,7 @@ func TestACommandThatWasCutOffIsNotRunAgain(t *testing.T) {
 			text, err := os.ReadFile(effects)
 			return len(text) > 0, ignoreMissing(err)
 		})
-	}, "run", "--model", model, "--permission-mode", "bypassPermissions", "RUN<<echo ran | tee -a effects; setsid sleep 60 & sleep 60>>")
+	}, "run", "--model", model, "--permission-mode", "bypassPermissions", "RUN<<echo ran | tee -a effects; env -i setsid sleep 60 & sleep 60>>")
 
 	s := stored(t, u)
 	u.run("check", s.name)
@@ -128,6 +130,67 @@ func TestACommandThatWasCutOffIsNotRunAgain(t *testing.T) {
 		t.Errorf("the model was told %v", last)
 	}
 	u.run("check", s.name)
+}
+
+// TestTortureBinary kills the binary at random moments of runs that go on with one session, from the command line to the end of the answer, and lets
+// either the next run or a resumption end what was cut off.
+func TestTortureBinary(t *testing.T) {
+	m := startMock(t, "-delay", "2ms")
+	u := newUser(t, m.url)
+	rounds := max(16, number(t, killsVariable, defaultKills)/50)
+	r := rand.New(rand.NewPCG(uint64(number(t, seedVariable, defaultSeed)), 0))
+	kills, resumed := 0, 0
+	for n := range rounds {
+		args := []string{"run", "--permission-mode", "bypassPermissions", "--model", model}
+		if strings.Contains(u.run("sessions"), u.workspace) {
+			args = append(args, "--continue")
+		}
+		if u.killAfter(time.Duration(r.Int64N(int64(300*time.Millisecond))), append(args, fmt.Sprintf("RUN<<echo %d | tee -a effects>>", n))...) {
+			kills++
+		}
+		for line := range strings.Lines(u.run("sessions")) {
+			name, rest, _ := strings.Cut(line, " ")
+			u.run("check", name)
+			if strings.Contains(rest, "interrupted") && r.IntN(2) == 0 {
+				resumed++
+				u.run("resume", "--permission-mode", "bypassPermissions", name)
+			}
+		}
+	}
+	u.run("run", "--continue", "NOTOOL Good bye.")
+
+	ran := map[string]int{}
+	for line := range strings.Lines(read(t, filepath.Join(u.workspace, effectsFile))) {
+		ran[strings.TrimSuffix(line, "\n")]++
+	}
+	s := stored(t, u)
+	answered := map[string]int{}
+	for i, said := range s.talk {
+		answered[said.Answers]++
+		if said.Role != "tool" || strings.Contains(said.Text, "is unknown") {
+			continue
+		}
+		echoed := strings.TrimPrefix(said.Text, "exit code 0\nstdout:\n")
+		if ran[echoed] != 1 {
+			t.Errorf("message %d says %q, and %q ran %d times", i, said.Text, echoed, ran[echoed])
+		}
+	}
+	for what, n := range ran {
+		if n > 1 {
+			t.Errorf("%s ran %d times", what, n)
+		}
+	}
+	for _, said := range s.talk {
+		for _, c := range said.Calls {
+			if id, _, _ := strings.Cut(c, " "); answered[id] != 1 {
+				t.Errorf("%s has %d results", c, answered[id])
+			}
+		}
+	}
+	t.Logf("%d kills over %d rounds, %d resumed; %d requests, %d attempts lost", kills, rounds, resumed, len(m.requests(t)), len(s.failed))
+	if kills == 0 {
+		t.Error("nobody was killed: this run shows nothing")
+	}
 }
 
 // said is one message as both sides can show it.
