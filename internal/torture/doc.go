@@ -4,7 +4,8 @@
 //
 // A session that survives kill -9 is the promise of this repository, so it is shown with kill -9: a child process runs a session with the real store,
 // the real broker and the real tools, dies at a commit or at any moment, and is started again until its work is done. After each death the store is
-// compared with what the dead process had made durable. It is all in test files; LOOM_TORTURE is the number of kills.
+// compared with what the dead process had made durable. It is all in test files. LOOM_TORTURE is the number of kills, LOOM_TORTURE_SEED repeats the
+// draws of another run; when the deaths come to pass is up to the machine.
 //
 // # Key types
 //
