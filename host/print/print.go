@@ -85,7 +85,7 @@ type Printer struct {
 
 // New starts the clock of a run.
 func New(o Options) *Printer {
-	p := &Printer{opts: o, out: &sheet{w: o.Stdout}, err: &sheet{w: o.Stderr}}
+	p := &Printer{opts: o, out: &sheet{w: o.Stdout}, err: &sheet{w: o.Stderr}, run: account{called: map[string]string{}}}
 	if o.Now != nil {
 		p.started = o.Now()
 	}
@@ -94,11 +94,12 @@ func New(o Options) *Printer {
 
 // account is what is known of a run from committed frames.
 type account struct {
-	entry   id.EntryID // of the newest answer
-	texts   []string   // of that entry
-	calling id.EntryID // the newest response that calls tools
-	last    string     // what the newest turn that ended said
-	aside   bool       // and it said so beside its calls: it is no answer yet
+	entry   id.EntryID        // of the newest answer
+	texts   []string          // of that entry
+	calling id.EntryID        // the newest response that calls tools
+	called  map[string]string // by call id: what a call without a result yet is about
+	last    string            // what the newest turn that ended said
+	aside   bool              // and it said so beside its calls: it is no answer yet
 	denials []denial
 	turns   int
 	total   plane.Tally
@@ -175,12 +176,14 @@ func (p *Printer) keep(m plane.Message) {
 	case plane.Call:
 		p.run.calling = m.Segment.Entry
 		p.asideOf(m.Segment.Entry)
+		p.run.called[m.CallID] = about(m)
 		p.progress(callLine(m))
 	case plane.Result:
 		if m.Gate != nil && m.Gate.Disposition == wire.GateDenied {
 			p.run.denials = append(p.run.denials, denial{tool: m.Name, call: m.CallID})
 		}
-		p.progress(resultLine(m))
+		p.progress(resultLine(m, p.run.called[m.CallID]))
+		delete(p.run.called, m.CallID)
 	case plane.Ended:
 		p.op = m.Operation
 	}

@@ -223,9 +223,22 @@ func callLine(c plane.Call) string {
 	return b.String()
 }
 
+// maxAbout bounds what says which call a result belongs to, in bytes.
+const maxAbout = 60
+
+// about is what tells a call from others of its tool: its first argument, where
+// that is a text.
+func about(c plane.Call) string {
+	for _, v := range c.Arguments.Fields() {
+		text, _ := v.Text()
+		return say.Line(text, maxAbout)
+	}
+	return ""
+}
+
 // resultLine is the result of a call on one line: the text when it is short, and
 // else its size.
-func resultLine(r plane.Result) string {
+func resultLine(r plane.Result, about string) string {
 	var bytes int64
 	lines := 0
 	for _, t := range r.Text {
@@ -237,6 +250,9 @@ func resultLine(r plane.Result) string {
 		first = r.Text[0].Text
 	}
 	name := "< " + say.Line(r.Name, maxField)
+	if about != "" {
+		name += " " + about
+	}
 	switch {
 	case r.Gate != nil && r.Gate.Disposition == wire.GateDenied:
 		return name + " denied: " + say.Line(first, maxLine)

@@ -152,6 +152,9 @@ func (t turn) answer(findings ...string) Response {
 	return Response{Text: strings.Join(append(parts, howTo), "\n\n") + "\n"}
 }
 
+// maxReason bounds the reason in the list of what was used.
+const maxReason = 200
+
 // describe names a call and how it went, in one line.
 func describe(e exchange) string {
 	what := e.call.Name
@@ -163,7 +166,7 @@ func describe(e exchange) string {
 		break // the first argument says what the call is about
 	}
 	if text, refused := e.text(); refused {
-		why, _ := firstLines(text, 1, 200)
+		why, _ := firstLines(text, 1, maxReason)
 		return what + " (did not work: " + strings.Join(why, "") + ")"
 	}
 	return what
@@ -184,6 +187,9 @@ func (t turn) once(tool, announce string, a args, heading string) Response {
 		return Response{Text: announce, Calls: []message.ToolCall{t.call(tool, a)}}
 	}
 	text, refused := e.text()
+	if refused && !strings.Contains(text, "\n") && len(text) <= maxReason {
+		return t.answer("That did not work, so I stopped.") // the list above has the whole reason
+	}
 	if refused {
 		return t.answer("That did not work, so I stopped. The tool says:\n" + quote(text, 12))
 	}
