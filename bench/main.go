@@ -66,7 +66,7 @@ func measure() error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(tmp)
+	defer func() { _ = os.RemoveAll(tmp) }() // it is a temporary folder
 	loom := filepath.Join(tmp, "loom")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w", "-o", loom, "./cmd/loom")
 	build.Stderr = os.Stderr

@@ -18,7 +18,7 @@ func scripted(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
 	chunk := func(delta, finish string) {
-		fmt.Fprintf(w, `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"scripted","choices":[{"index":0,"delta":%s,"finish_reason":%s}]}`+"\n\n", delta, finish)
+		_, _ = fmt.Fprintf(w, `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"scripted","choices":[{"index":0,"delta":%s,"finish_reason":%s}]}`+"\n\n", delta, finish)
 	}
 	if bytes.Contains(body, []byte(`"role":"tool"`)) {
 		for _, piece := range []string{"The file ", "says: ", "hello."} {
@@ -29,7 +29,7 @@ func scripted(w http.ResponseWriter, r *http.Request) {
 		chunk(`{"role":"assistant","tool_calls":[{"index":0,"id":"call_1","type":"function","function":{"name":"read","arguments":"{\"path\":\"hello.txt\"}"}}]}`, "null")
 		chunk("{}", `"tool_calls"`)
 	}
-	fmt.Fprint(w, `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"scripted","choices":[],"usage":{"prompt_tokens":100,"completion_tokens":10,"total_tokens":110}}`+"\n\ndata: [DONE]\n\n")
+	_, _ = fmt.Fprint(w, `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"scripted","choices":[],"usage":{"prompt_tokens":100,"completion_tokens":10,"total_tokens":110}}`+"\n\ndata: [DONE]\n\n")
 }
 
 // bare is the least that a client must do: two requests, read to their ends.

@@ -34,7 +34,6 @@ type model struct {
 	arrived  *sync.Cond
 	script   [][]step
 	requests [][]byte
-	keys     []string
 }
 
 type step struct{ verb, rest string }
@@ -152,7 +151,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func play(w http.ResponseWriter, r *http.Request, steps []step) {
 	finish, tokens, calls := "stop", "", 0
 	chunk := func(delta, finish string) {
-		fmt.Fprintf(w, "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":%s,\"finish_reason\":%s}]}\n\n", delta, finish)
+		_, _ = fmt.Fprintf(w, "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[{\"index\":0,\"delta\":%s,\"finish_reason\":%s}]}\n\n", delta, finish)
 		_ = http.NewResponseController(w).Flush()
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
@@ -198,7 +197,7 @@ func play(w http.ResponseWriter, r *http.Request, steps []step) {
 		}
 	}
 	chunk("{}", strconv.Quote(finish))
-	fmt.Fprintf(w, "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[]%s}\n\ndata: [DONE]\n\n", tokens)
+	_, _ = fmt.Fprintf(w, "data: {\"id\":\"c1\",\"object\":\"chat.completion.chunk\",\"created\":1,\"model\":\"m\",\"choices\":[]%s}\n\ndata: [DONE]\n\n", tokens)
 }
 
 // words reads a Go string, or takes the text as it is.
