@@ -74,6 +74,9 @@ fuzz: ## every fuzz target for FUZZTIME=10s each
 torture: ## the kill and fault suites at full length; KILLS=10000
 	LOOM_TORTURE=$(KILLS) go test -count=1 -timeout=0 -v -run '^TestTorture' ./...
 
+oracle: ## our codecs against other libraries, which it downloads
+	cd internal/oracle && go vet ./... && go test -count=1 -rapid.checks=2000 ./...
+
 peers: ## comparison with other implementations, where they are present
 	@scripts/peers
 
@@ -113,4 +116,4 @@ $(TMP)/vulndb@$(VULNDB): $(BIN)/indexdb@$(VULNDB)
 	$< -vulns "$$(go env GOMODCACHE)/golang.org/x/vulndb@$(VULNDB)/data/osv" -out $@.part
 	mv $@.part $@
 
-.PHONY: help check fmt vet law lint wasm oldest vuln race test bench fuzz torture peers build docs tools clean
+.PHONY: help check fmt vet law lint wasm oldest vuln race test bench fuzz torture oracle peers build docs tools clean

@@ -152,6 +152,10 @@ func dependencyFaults(rows []dependency, versions map[string]string, l law, tr t
 			if !strings.Contains(makefile, d.version) {
 				faults = append(faults, fmt.Sprintf("%s %s is described, the Makefile pins another version", d.module, d.version))
 			}
+		case "Oracles": // oracle_test.go compares them with their own go.mod
+			if versions[d.module] != "" {
+				faults = append(faults, fmt.Sprintf("%s is described as an oracle, and go.mod requires it", d.module))
+			}
 		default:
 			faults = append(faults, fmt.Sprintf("%s stands in table %q, which nobody checks", d.module, d.table))
 		}
@@ -206,6 +210,9 @@ func TestDependenciesCanFail(t *testing.T) {
 	wantFaults(t, check(doc, versions, sampleTree(), "LINT := v2.1.0"), "lint v2.0.0")
 	wantFaults(t, check(doc, map[string]string{"j.org/json": "v1.0.1", "r.org/rapid": "v1.3.0"}, sampleTree(), "v2.0.0"), `j.org/json v1.0.0 is described, go.mod has "v1.0.1"`)
 	wantFaults(t, check(strings.Replace(doc, "| strict |", "|  |", 1), versions, sampleTree(), "v2.0.0"), "line 2")
+	oracle := doc + "## Oracles\n| `o.org/codec` | `v1.0.0` | bytes | MIT | old |\n"
+	wantFaults(t, check(oracle, versions, sampleTree(), "v2.0.0"))
+	wantFaults(t, check(oracle, map[string]string{"j.org/json": "v1.0.0", "r.org/rapid": "v1.3.0", "o.org/codec": "v1.0.0"}, sampleTree(), "v2.0.0"), "o.org/codec is described as an oracle, and go.mod requires it")
 	wantFaults(t, check(strings.Replace(doc, "## Tools", "## Toys", 1), versions, sampleTree(), "v2.0.0"), `table "Toys"`)
 	swapped := strings.Replace(strings.Replace(doc, "## Linked", "## Tests only", 1), "## Tests only\n| `r.org", "| `r.org", 1)
 	wantFaults(t, check(swapped, versions, sampleTree(), "v2.0.0"), "j.org/json is described as for tests only and imported by core/entry")

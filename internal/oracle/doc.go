@@ -1,0 +1,25 @@
+// Package oracle compares our own codecs with libraries that others wrote.
+//
+// # Purpose
+//
+// A codec that is only read back by itself can be wrong twice. Here each one
+// meets an independent implementation. The libraries are heavy or unwanted in
+// the program, so this folder is a module of its own: nothing of it is linked,
+// and `make oracle` runs it.
+//
+// # Key types
+//
+// None; there are tests only.
+//
+// # Relationships
+//
+// Imports core and the libraries in its go.mod. Nothing imports it.
+//
+// # Traffic
+//
+// None.
+//
+// # Invariants
+//
+// Not part of ./... of the program's module.
+package oracle
