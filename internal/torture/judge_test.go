@@ -203,7 +203,7 @@ func (j *judgement) result(c call, text string) {
 			j.find(tellsTruth, "%s says %.60q and left %d effects", c.id, text, n)
 		}
 	case unknown:
-		if c.safe() {
+		if c.safe() && !slices.Contains(j.last.Endings, "aborted") && !slices.Contains(j.last.Phases, phaseCancelled) { // an aborted run repeats nothing
 			j.find(tellsTruth, "%s can be run again, and its outcome is called unknown", c.id)
 		}
 		if !j.flew(c.id) {
