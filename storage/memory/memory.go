@@ -298,27 +298,29 @@ func (s *Store) ScanBranch(q storage.BranchQuery) ([]entry.Entry, error) {
 	stops := func(e entry.Entry) bool {
 		return q.StopAtKind != "" && e.Body.Kind() == q.StopAtKind || !q.StopAtID.IsZero() && e.ID == q.StopAtID
 	}
-	var path []entry.Entry // newest first
-	for {
+	oldestFirst := q.Order == storage.OldestFirst
+	kept := func(e entry.Entry) bool {
+		before := q.Cursor != nil && (oldestFirst && e.Seq <= *q.Cursor || !oldestFirst && e.Seq >= *q.Cursor)
+		return !before && matches(e, q.Kind, q.CustomType)
+	}
+	var path []entry.Entry // newest first; of a newest-first scan only what it keeps, so that a page costs a page
+	for q.Limit == nil || oldestFirst || len(path) < *q.Limit {
 		e := s.entries[n]
-		path = append(path, e)
-		if e.Parent.IsZero() || q.Order != storage.OldestFirst && stops(e) {
+		if oldestFirst || kept(e) {
+			path = append(path, e)
+		}
+		if e.Parent.IsZero() || !oldestFirst && stops(e) {
 			break
 		}
 		n = s.place[e.Parent.String()] // exists: the commit checked it
 	}
-	if q.Order == storage.OldestFirst {
+	if oldestFirst {
 		slices.Reverse(path)
 		if i := slices.IndexFunc(path, stops); i >= 0 {
 			path = path[:i+1]
 		}
+		path = slices.DeleteFunc(path, func(e entry.Entry) bool { return !kept(e) })
 	}
-	path = slices.DeleteFunc(path, func(e entry.Entry) bool {
-		if !matches(e, q.Kind, q.CustomType) {
-			return true
-		}
-		return q.Cursor != nil && (q.Order == storage.OldestFirst && e.Seq <= *q.Cursor || q.Order != storage.OldestFirst && e.Seq >= *q.Cursor)
-	})
 	return limited(path, q.Limit), nil
 }
 

@@ -65,6 +65,8 @@ func Run(t *testing.T, fresh func(t *testing.T, now func() int64) Opener) {
 		{"a queued entry is pending, placed or neither", placement},
 		{"a branch scan cuts in the order of the contract", branchPipeline},
 		{"pages of a branch are the whole branch", branchPages},
+		{"every path is exact after every commit", branchGrowth},
+		{"a long branch is read by its newest page", longBranch},
 		{"entries are scanned by seq", entryScans},
 		{"the ledger is scanned by seq", usageScans},
 		{"a row reads back as it was committed", roundTrip},
