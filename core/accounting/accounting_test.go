@@ -1,6 +1,7 @@
 package accounting_test
 
 import (
+	"flag"
 	"strings"
 	"testing"
 
@@ -12,6 +13,8 @@ import (
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/usage"
 )
+
+var update = flag.Bool("update", false, "rewrite the files in testdata")
 
 func reports() *rapid.Generator[accounting.Report] {
 	return rapid.Custom(func(t *rapid.T) accounting.Report {
@@ -56,6 +59,60 @@ func TestCombineJoinsDisjointReports(t *testing.T) {
 			t.Fatal("the empty report is no identity")
 		}
 	})
+}
+
+func TestCombineIsAssociativeAndAppendIsCombineOfOne(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a, b, c := reports().Draw(t, "a"), reports().Draw(t, "b"), reports().Draw(t, "c")
+		if !equal(a.Combine(b).Combine(c), a.Combine(b.Combine(c))) {
+			t.Fatal("the order in which reports are joined shows")
+		}
+		u := attempts().Draw(t, "attempt")
+		if !equal(a.Append(u), a.Combine(accounting.Of(u))) {
+			t.Fatal("an attempt that is appended is not one that is combined")
+		}
+	})
+}
+
+func TestEveryNegativeNumberOfAReportIsCorruption(t *testing.T) {
+	cost := usage.Micros(-1)
+	for name, spoil := range map[string]func(*usage.Usage){
+		"input":            func(u *usage.Usage) { u.Input = -1 },
+		"output":           func(u *usage.Usage) { u.Output = -1 },
+		"cacheRead":        func(u *usage.Usage) { u.CacheRead = -1 },
+		"cacheWrite":       func(u *usage.Usage) { u.CacheWrite = -1 },
+		"cacheWrite1h":     func(u *usage.Usage) { u.CacheWrite1h = new(int64(-1)) },
+		"reasoning":        func(u *usage.Usage) { u.Reasoning = new(int64(-1)) },
+		"totalTokens":      func(u *usage.Usage) { u.TotalTokens = -1 },
+		"cost.input":       func(u *usage.Usage) { u.Cost.Input = cost },
+		"cost.output":      func(u *usage.Usage) { u.Cost.Output = cost },
+		"cost.cacheRead":   func(u *usage.Usage) { u.Cost.CacheRead = cost },
+		"cost.cacheWrite":  func(u *usage.Usage) { u.Cost.CacheWrite = cost },
+		"cost.total":       func(u *usage.Usage) { u.Cost.Total = cost },
+		"nothing negative": func(*usage.Usage) {},
+	} {
+		u := usage.Usage{Input: 1, TotalTokens: 1, Evidence: usage.Reported(usage.API, usage.Complete)}
+		spoil(&u)
+		details := accounting.Of(u).Details()
+		_, err := accounting.DecodeRow(entry.UsageRow{Usage: u, Details: &details})
+		if sound := name == "nothing negative"; (err == nil) != sound {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The file is the format: a line of it that changes is a row that older builds wrote and this one would write otherwise.
+func TestGolden(t *testing.T) {
+	paid := usage.Usage{Input: 10, Output: 5, TotalTokens: 15, Evidence: usage.Reported(usage.API, usage.Complete).WithPrice(usage.APIRates)}
+	paid.Cost.Input, paid.Cost.Total = usage.Micros(30), usage.Micros(30)
+	lost := usage.Unknown(usage.API)
+	var lines strings.Builder
+	for _, details := range []jsonv.Value{
+		accounting.Report{}.Details(), accounting.Of(paid).Details(), accounting.Of(lost).Append(paid).Details(jsonv.F("purpose", jsonv.Str("summary"))),
+	} {
+		lines.WriteString(details.String() + "\n")
+	}
+	coretest.Golden(t, "details.jsonl", []byte(lines.String()), *update)
 }
 
 func TestDetailsReadBack(t *testing.T) {
@@ -128,20 +185,33 @@ func TestAReportThatDoesNotAgreeWithItsRowIsCorruption(t *testing.T) {
 	}
 }
 
+// FuzzDecodeRow reads the details of a row beside any usage of the row itself.
 func FuzzDecodeRow(f *testing.F) {
-	f.Add(`{"loom.request-accounting.v1":{"version":1,"attempt_count":0,"last":null}}`)
-	f.Fuzz(func(t *testing.T, details string) {
-		v, err := jsonv.ParseString(details)
+	paid := usage.Usage{Input: 10, Output: 5, TotalTokens: 15, Evidence: usage.Reported(usage.API, usage.Complete)}
+	lost := usage.Unknown(usage.API)
+	for _, r := range []accounting.Report{{}, accounting.Of(paid), accounting.Of(paid).Append(paid), accounting.Of(paid).Append(lost)} {
+		f.Add(text(r.Total()), r.Details().String())
+	}
+	f.Fuzz(func(t *testing.T, total, details string) {
+		rowUsage, err1 := jsonv.ParseString(total)
+		v, err2 := jsonv.ParseString(details)
+		if err1 != nil || err2 != nil {
+			return
+		}
+		u, err := usage.Decode(rowUsage)
 		if err != nil {
 			return
 		}
-		r, err := accounting.DecodeRow(entry.UsageRow{Usage: usage.Zero(), Details: &v})
+		r, err := accounting.DecodeRow(entry.UsageRow{Usage: u, Details: &v})
 		if err != nil {
 			return
+		}
+		if _, ok := v.Get(accounting.DetailsKey); !ok {
+			return // a row without a report may be signed, which a report may not
 		}
 		again := r.Details()
 		if got, err := accounting.DecodeRow(entry.UsageRow{Usage: r.Total(), Details: &again}); err != nil || !equal(got, r) {
-			t.Fatalf("%s reads back as %+v, %v", details, got, err)
+			t.Fatalf("%s of %s reads back as %+v, %v", details, total, got, err)
 		}
 	})
 }

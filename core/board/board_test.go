@@ -1,6 +1,7 @@
 package board_test
 
 import (
+	"flag"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -10,8 +11,11 @@ import (
 	"github.com/loom-run/loom/core/board"
 	"github.com/loom-run/loom/core/coretest"
 	"github.com/loom-run/loom/core/corrupt"
+	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
 )
+
+var update = flag.Bool("update", false, "rewrite the files in testdata")
 
 func boards() *rapid.Generator[board.Board] {
 	statuses := []board.Status{board.Pending, board.Active, board.Done, board.Dropped, board.Blocked}
@@ -185,6 +189,31 @@ func TestClipIsOneBoundedLineCutBetweenGraphemes(t *testing.T) {
 			t.Fatalf("%q at %d: %q", text, limit, got)
 		}
 	})
+}
+
+// The file is the format: cells that earlier builds wrote are read with it, and clients read it too.
+func TestGolden(t *testing.T) {
+	b := board.Board{Phases: []board.Phase{
+		{Name: "plan", Tasks: []board.Task{{Text: "read", Status: board.Done}, {Text: "ask \"why\"", Status: board.Dropped}}},
+		{Name: "build", Tasks: []board.Task{
+			{Text: "write", Status: board.Active}, {Text: "test", Status: board.Pending},
+			{Text: "ship", Status: board.Blocked, Reason: new("no key")}, {Text: "tell", Status: board.Blocked},
+		}},
+		{Name: "rest"},
+	}}
+	operation, err := id.ParseOpID("01970000-0000-7000-8000-000000000001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines strings.Builder
+	for _, v := range []jsonv.Value{
+		board.Board{}.Value(), b.Value(),
+		board.Glance{Operation: operation, Title: "Fix the parser", Summary: "reading the tests", At: 1767225600000, Tokens: 41200}.Value(),
+		board.Glance{Operation: operation}.Value(),
+	} {
+		lines.WriteString(v.String() + "\n")
+	}
+	coretest.Golden(t, "cells.jsonl", []byte(lines.String()), *update)
 }
 
 func FuzzDecode(f *testing.F) {
