@@ -128,6 +128,7 @@ func (p *Printer) sentence() string {
 	if p.run.failure != nil {
 		return p.run.failure.message
 	}
+	kept := ". What was committed is kept; go on with: loom run --session " + p.session.String() + " PROMPT"
 	again := " Go on with: loom resume " + p.session.String()
 	switch e := p.run.ending.(type) {
 	case plane.Seen:
@@ -135,14 +136,14 @@ func (p *Printer) sentence() string {
 		case wire.Completed:
 			return ""
 		case wire.Failed:
-			return "the run failed: " + c.Message + " (" + c.Code + "). What was committed is kept."
+			return "the run failed: " + c.Message + " (" + c.Code + ")" + kept
 		case wire.Aborted:
-			return "the run was stopped. What was committed is kept."
+			return "the run was stopped" + kept
 		case wire.Blocked:
 			if c.Detail != nil {
-				return "the run was stopped by " + c.Detail.Kind + ": " + c.Detail.Cause + ". What was committed is kept."
+				return "the run was stopped by " + c.Detail.Kind + ": " + c.Detail.Cause + kept
 			}
-			return "the run was stopped by a rule. What was committed is kept."
+			return "the run was stopped by a rule" + kept
 		case wire.Paused:
 			return "the run waits for a decision." + again
 		default:

@@ -1,3 +1,5 @@
+//go:build unix
+
 package cli_test
 
 import (
@@ -72,7 +74,11 @@ func (s *sandbox) start(cmd *exec.Cmd) *process {
 	if err := cmd.Start(); err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(func() { _ = cmd.Process.Kill() })
+	late := time.AfterFunc(2*time.Minute, func() { _ = cmd.Process.Kill() }) // a test that hangs is a test that fails
+	s.t.Cleanup(func() {
+		late.Stop()
+		_ = cmd.Process.Kill()
+	})
 	p.reader.Go(func() {
 		defer close(p.lines)
 		for lines := bufio.NewScanner(errs); lines.Scan(); {
@@ -191,7 +197,7 @@ func TestAnInterruptEndsARunAtAnyMoment(t *testing.T) {
 				p.oneResult("aborted")
 			case p.out.Len() > 0:
 				t.Errorf("an answer was printed: %q", p.out.String())
-			case !strings.Contains(p.said.String(), "loom: the run was stopped. What was committed is kept."):
+			case !strings.Contains(p.said.String(), "loom: the run was stopped. What was committed is kept; go on with: loom run --session "):
 				t.Errorf("a person is told %q", p.said)
 			}
 			if process := s.tool(); alive(process) {
@@ -297,6 +303,53 @@ func TestAnInterruptEndsTheWaitForStandardInput(t *testing.T) {
 	p.oneResult("refused")
 	if _, err := os.Stat(s.home); err == nil {
 		t.Error("something was made")
+	}
+}
+
+func TestTheSystemsSignalsAreInterrupts(t *testing.T) {
+	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+		t.Run(signal.String(), func(t *testing.T) {
+			t.Parallel()
+			s := newSandbox(t, "text half\nhang")
+			p := s.start(s.command("run", "-m", "openai/m", "--output-format", "json", "do it"))
+			if err := s.model.await(1); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.cmd.Process.Signal(signal); err != nil {
+				t.Fatal(err)
+			}
+			if exit := p.exit(); exit != 130 {
+				t.Errorf("status %d\n%s", exit, p.said)
+			}
+			p.oneResult("aborted")
+			s.whole()
+		})
+	}
+}
+
+func TestASocketIsStandardInputToo(t *testing.T) {
+	t.Parallel()
+	s := newSandbox(t, "text ok")
+	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	syscall.CloseOnExec(pair[0]) // or the program itself would keep its standard input open
+	ours, theirs := os.NewFile(uintptr(pair[0]), "ours"), os.NewFile(uintptr(pair[1]), "theirs")
+	defer ours.Close()
+	cmd := s.command("run", "-m", "openai/m", "what is this?")
+	cmd.Stdin = theirs
+	p := s.start(cmd)
+	theirs.Close()
+	if _, err := ours.WriteString("text of a socket"); err != nil {
+		t.Fatal(err)
+	}
+	ours.Close()
+	if exit := p.exit(); exit != 0 {
+		t.Errorf("status %d\n%s", exit, p.said)
+	}
+	if asked := s.model.asked(); len(asked) != 1 || !bytes.Contains(asked[0], []byte("text of a socket")) {
+		t.Errorf("the model was asked %s", asked)
 	}
 }
 
