@@ -54,9 +54,10 @@ type Driver struct {
 	cache branchCache // used by the generation in flight; there is never more than one
 
 	// Used by the goroutine that steps.
-	fuel  int
-	spent int // steps since something came from outside
-	batch struct {
+	current id.OpID // what it works on; absent once it committed the end itself
+	fuel    int
+	spent   int // steps since something came from outside
+	batch   struct {
 		id     id.EntryID
 		source *message.Assistant
 	}
@@ -214,10 +215,20 @@ func (d *Driver) Step(spawn func(func())) (Pass, error) {
 }
 
 func (d *Driver) step(spawn func(func())) (Pass, error) {
-	l, ok, err := d.load()
-	if err != nil || !ok {
-		return Pass{Progress: Idle}, err
+	if lost := d.e.writer.lost(); lost != nil {
+		return Pass{}, lost // no commit may ever come that would say so
 	}
+	l, ok, err := d.load()
+	if err != nil {
+		return Pass{}, err
+	}
+	if !d.current.IsZero() && (!ok || l.op.ID != d.current) {
+		return Pass{}, d.e.takenOver(d.current)
+	}
+	if !ok {
+		return Pass{Progress: Idle}, nil
+	}
+	d.current = l.op.ID
 	r := d.oldest(l.op.ID)
 	if r.fault != nil {
 		return Pass{}, r.fault
@@ -230,6 +241,7 @@ func (d *Driver) step(spawn func(func())) (Pass, error) {
 		return d.commit(a.Tx, r, nil, func() { d.start(spawn, l, a.Effect, r.take()) })
 	case machine.Finish:
 		return d.commit(a.Tx, r, RunFinished{d.strand, l.op.ID}, func() {
+			d.current = id.OpID{}
 			d.forget()
 			d.e.wake()
 		})

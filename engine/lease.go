@@ -2,8 +2,10 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
+	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/tx"
 )
 
@@ -47,4 +49,16 @@ func (e *Engine) lose(lost *tx.LeaseLost) {
 		d.ground()
 		d.Ring()
 	}
+}
+
+// takenOver says who ended an operation that this process worked on: only another
+// writer can have, and the lease tells.
+func (e *Engine) takenOver(op id.OpID) error {
+	if l, ok := e.cfg.Session.Store().(leaser); ok {
+		if lost, ok := errors.AsType[*tx.LeaseLost](l.RenewLease()); ok {
+			e.lose(lost)
+			return lost
+		}
+	}
+	return fmt.Errorf("operation %s was ended by another process, whose result is kept", op)
 }

@@ -52,3 +52,13 @@ func (w *writer) end(err error) {
 		w.over = err
 	}
 }
+
+// lost returns the loss of the lease, if it was noticed.
+func (w *writer) lost() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if lost, ok := errors.AsType[*tx.LeaseLost](w.over); ok {
+		return lost
+	}
+	return nil
+}
