@@ -154,16 +154,10 @@ func (s *Slot) load(o Opening) (_ *resident, err error) {
 		return nil, err
 	}
 	r.session = session.New(r.store)
-	if o.cwd != "" {
-		if err := r.session.Reserve(s.id); err != nil {
+	if r.cwd = o.cwd; r.cwd == "" {
+		if err := r.place(); err != nil {
 			return nil, err
 		}
-		if _, err := r.session.EnsureWorkspace(o.cwd); err != nil {
-			return nil, err
-		}
-	}
-	if err := r.place(); err != nil {
-		return nil, err
 	}
 	if err := s.awaitTools(); err != nil {
 		return nil, err
@@ -238,6 +232,16 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 		return &ErrWorkspace{r.cwd, err}
 	}
 	box := &toolbox{r.broker, r.tools}
+	model, err := s.initialModel(r, o)
+	if err != nil {
+		return err
+	}
+	main := machine.Configuration{Model: model, ThinkingLevel: machine.ThinkingOff, ActiveToolNames: box.names()}
+	if o.cwd != "" {
+		if err := r.session.Found(s.id, o.cwd, main); err != nil {
+			return err
+		}
+	}
 	r.engine, err = engine.Open(engine.Config{
 		Session: r.session, Models: s.node.cfg.Models, Tools: box,
 		System: prompt.System(prompt.Environment{Workspace: r.cwd, Platform: runtime.GOOS + "/" + runtime.GOARCH, Mode: r.mode.String()}),
@@ -248,11 +252,6 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 	if err != nil {
 		return err
 	}
-	model, err := s.initialModel(r, o)
-	if err != nil {
-		return err
-	}
-	main := machine.Configuration{Model: model, ThinkingLevel: machine.ThinkingOff, ActiveToolNames: box.names()}
 	if err := r.session.EnsureStrand(session.MainStrand, main); err != nil {
 		return err
 	}

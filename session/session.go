@@ -19,7 +19,7 @@
 // # Traffic
 //
 // Commits outside the engine's writer, all at boot: [Session.Reserve],
-// [Session.EnsureID], [Session.EnsureWorkspace] and [Session.EnsureStrand], guarded
+// [Session.EnsureID], [Session.Found] and [Session.EnsureStrand], guarded
 // by the absence of what they write. Reads registers through one accessor for each namespace.
 //
 // # Invariants
@@ -245,26 +245,6 @@ func (s *View) Workspace() (string, bool, error) {
 	return c.Value, ok, err
 }
 
-// EnsureWorkspace records the directory of a new session and returns the one that
-// is recorded.
-func (s *Session) EnsureWorkspace(dir string) (string, error) {
-	if recorded, ok, err := s.Workspace(); ok || err != nil {
-		return recorded, err
-	}
-	_, err := s.store.Commit(tx.Tx{
-		Writes:   []tx.Write{tx.Set(register.FactCustom, WorkspaceKey, jsonv.Str(dir))},
-		Expected: []tx.Expectation{tx.ExpectAbsent(register.FactCustom, WorkspaceKey)},
-	})
-	if _, lost := errors.AsType[*tx.StaleExpectation](err); err != nil && !lost {
-		return "", flatten(err)
-	}
-	dir, ok, err := s.Workspace()
-	if err == nil && !ok {
-		err = &storage.BackendFault{Reason: "the session's directory was written by another opening and is gone again"}
-	}
-	return dir, err
-}
-
 // catalog is the part of a store that shows a session's identity without a
 // decode of its registers. The registers are the truth; the row is repaired at
 // each opening, and a failure to write it is ignored.
@@ -295,14 +275,21 @@ func (s *Session) EnsureID(ids id.Generator) (id.SessionID, id.Generator, error)
 	return self, ids, nil
 }
 
-// Reserve gives a new session the id that its place on disk is named after. A
-// session that has another id is *Corrupt, and unchanged.
-func (s *Session) Reserve(self id.SessionID) error {
-	has, err := s.claim(self)
-	if err == nil && has != self {
-		err = &Corrupt{corrupt.New("session.Reserve", IDKey, self.String(), has.String())}
+// Found makes a session in one commit: the id that its place on disk is named
+// after, the directory that it works in, and its main strand. So a session is
+// there whole or not at all. One that has an id is *Corrupt, and unchanged.
+func (s *Session) Found(self id.SessionID, workspace string, main machine.Configuration) error {
+	t := seed(MainStrand, main)
+	t.Writes = append(t.Writes,
+		tx.Set(register.FactCustom, IDKey, jsonv.Str(self.String())),
+		tx.Set(register.FactCustom, WorkspaceKey, jsonv.Str(workspace)))
+	t.Expected = append(t.Expected,
+		tx.ExpectAbsent(register.FactCustom, IDKey), tx.ExpectAbsent(register.FactCustom, WorkspaceKey))
+	_, err := s.store.Commit(t)
+	if stale, ok := errors.AsType[*tx.StaleExpectation](err); ok {
+		return &Corrupt{corrupt.New("session.Found", stale.Failed.String(), "a session that was never made", "one that has it")}
 	}
-	return err
+	return flatten(err)
 }
 
 // claim writes the session's id unless there is one, and returns the one that is
@@ -327,7 +314,16 @@ func (s *Session) EnsureStrand(name string, c machine.Configuration) error {
 	if _, ok, err := s.store.Register(register.StrandConfig, name); ok || err != nil {
 		return err
 	}
-	_, err := s.store.Commit(tx.Tx{
+	_, err := s.store.Commit(seed(name, c))
+	if _, seeded := errors.AsType[*tx.StaleExpectation](err); seeded {
+		return nil // somebody else did
+	}
+	return flatten(err)
+}
+
+// seed writes the registers that a strand begins with.
+func seed(name string, c machine.Configuration) tx.Tx {
+	return tx.Tx{
 		Writes: []tx.Write{
 			tx.Set(register.StrandConfig, name, c.Value()),
 			tx.Set(register.StrandLeaf, name, register.Leaf(id.EntryID{})),
@@ -338,11 +334,7 @@ func (s *Session) EnsureStrand(name string, c machine.Configuration) error {
 			tx.ExpectAbsent(register.StrandLeaf, name),
 			tx.ExpectAbsent(register.StrandState, name),
 		},
-	})
-	if _, seeded := errors.AsType[*tx.StaleExpectation](err); seeded {
-		return nil // somebody else did
 	}
-	return flatten(err)
 }
 
 // flatten maps a commit refusal to the errors of a read: this layer owns no

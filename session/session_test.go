@@ -157,21 +157,36 @@ func isCorrupt(err error) bool {
 	return damaged && !fault
 }
 
-func TestAReservedIdIsTakenOnceAndNeverReplaced(t *testing.T) {
+func TestASessionIsFoundedOnceWholeOrNotAtAll(t *testing.T) {
 	store := newStore()
 	s := session.New(store)
 	first, g := generator(1).Session()
 	other, _ := g.Session()
-	for range 2 { // again: it is there
-		if err := s.Reserve(first); err != nil {
-			t.Fatal(err)
-		}
+	main := machine.Configuration{Model: machine.ModelRef{Provider: "p", ModelID: "m"}, ThinkingLevel: machine.ThinkingOff}
+	if err := s.Found(first, "/dir", main); err != nil {
+		t.Fatal(err)
 	}
-	if err := s.Reserve(other); !isCorrupt(err) {
-		t.Errorf("another id: %v", err)
+	if err := s.Found(other, "/elsewhere", main); !isCorrupt(err) {
+		t.Errorf("founded again: %v", err)
 	}
 	if got, _, err := s.EnsureID(generator(2)); err != nil || got != first {
-		t.Errorf("the session is %v, %v; it was reserved as %v", got, err, first)
+		t.Errorf("the session is %v, %v; it was founded as %v", got, err, first)
+	}
+	if got, ok, err := session.NewView(store).Workspace(); got != "/dir" || !ok || err != nil {
+		t.Errorf("a reader sees %q, %v, %v", got, ok, err)
+	}
+	if c, ok, err := s.StrandConfig(session.MainStrand); !ok || err != nil || c.Value.Model.ModelID != "m" {
+		t.Errorf("the main strand: %+v, %v, %v", c, ok, err)
+	}
+	half := newStore()
+	if err := session.New(half).EnsureStrand(session.MainStrand, main); err != nil {
+		t.Fatal(err)
+	}
+	if err := session.New(half).Found(first, "/dir", main); !isCorrupt(err) {
+		t.Errorf("founded over a strand: %v", err)
+	}
+	if _, ok, _ := session.NewView(half).ID(); ok {
+		t.Error("a refused founding left an id")
 	}
 }
 
@@ -264,44 +279,17 @@ func TestBootRefusalsKeepDamageAndFaultApart(t *testing.T) {
 	} {
 		for what, call := range map[string]func(*session.Session) error{
 			"EnsureID": func(s *session.Session) error { _, _, err := s.EnsureID(generator(1)); return err },
-			"Reserve": func(s *session.Session) error {
+			"Found": func(s *session.Session) error {
 				self, _ := generator(1).Session()
-				return s.Reserve(self)
+				return s.Found(self, "/dir", machine.Configuration{})
 			},
-			"EnsureStrand":    func(s *session.Session) error { return s.EnsureStrand("main", machine.Configuration{}) },
-			"EnsureWorkspace": func(s *session.Session) error { _, err := s.EnsureWorkspace("/dir"); return err },
+			"EnsureStrand": func(s *session.Session) error { return s.EnsureStrand("main", machine.Configuration{}) },
 		} {
 			store := &faulty{Store: newStore(), beforeCommit: func() error { return c.refusal }}
 			if err := call(session.New(store)); !c.right(err) || !errors.Is(err, c.refusal) && !errors.Is(err, errors.Unwrap(c.refusal)) {
 				t.Errorf("%s refused by %s: %v", what, name, err)
 			}
 		}
-	}
-}
-
-func TestTheWorkspaceOfTheFirstOpeningStays(t *testing.T) {
-	store := newStore()
-	for _, dir := range []string{"/first", "/second"} {
-		if got, err := session.New(store).EnsureWorkspace(dir); err != nil || got != "/first" {
-			t.Errorf("opened in %s: %q, %v", dir, got, err)
-		}
-	}
-	if got, ok, err := session.NewView(store).Workspace(); got != "/first" || !ok || err != nil {
-		t.Errorf("a reader sees %q, %v, %v", got, ok, err)
-	}
-}
-
-func TestTheWorkspaceOfTheQuickerOpeningStays(t *testing.T) {
-	store := newStore()
-	loser := &faulty{Store: store, beforeCommit: func() error { _, err := session.New(store).EnsureWorkspace("/theirs"); return err }}
-	if got, err := session.New(loser).EnsureWorkspace("/mine"); err != nil || got != "/theirs" {
-		t.Errorf("got %q, %v", got, err)
-	}
-	stale := &faulty{Store: newStore(), beforeCommit: func() error {
-		return &tx.StaleExpectation{Failed: tx.ExpectAbsent(register.FactCustom, session.WorkspaceKey)}
-	}}
-	if _, err := session.New(stale).EnsureWorkspace("/mine"); !isFault(err) {
-		t.Errorf("a directory that vanished: %v", err)
 	}
 }
 

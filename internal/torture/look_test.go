@@ -331,7 +331,6 @@ func (k *look) endings(v *session.View) error {
 // The phases in which a run may be killed.
 const (
 	phaseMaking     = "the session is being made"
-	phaseSeeding    = "made, without a strand"
 	phaseIdle       = "made, no prompt yet"
 	phaseStarting   = "starting"
 	phaseCheckpoint = "checkpoint"
@@ -351,7 +350,7 @@ const (
 
 // phases are all of them.
 var phases = []string{
-	phaseMaking, phaseSeeding, phaseIdle, phaseStarting, phaseCheckpoint, phaseReady, phasePending, phaseRetry, phasePlanned, phaseSafe, phaseUnsafe,
+	phaseMaking, phaseIdle, phaseStarting, phaseCheckpoint, phaseReady, phasePending, phaseRetry, phasePlanned, phaseSafe, phaseUnsafe,
 	phaseStaged, phasePlaced, phaseDrain, phaseCancelled, phaseQueued, phaseOver,
 }
 
@@ -366,8 +365,7 @@ func (k *look) phase(v *session.View) error {
 	case err != nil:
 		return err
 	case !ok:
-		k.Phases = append(k.Phases, phaseSeeding)
-		return nil
+		return errors.New("a session that was made has no main strand")
 	case strand.Value.CurrentOperation.IsZero():
 		where := phaseIdle
 		if len(k.Endings) > 0 {
