@@ -99,7 +99,7 @@ type account struct {
 	calling id.EntryID        // the newest response that calls tools
 	called  map[string]string // by call id: what a call without a result yet is about
 	last    string            // what the newest turn that ended said
-	aside   bool              // and it said so beside its calls: it is no answer yet
+	aside   bool              // and it said so beside its calls, or had not said all: it is no answer yet
 	denials []denial
 	turns   int
 	total   plane.Tally
@@ -204,7 +204,7 @@ func (p *Printer) show(e plane.Event) {
 	case plane.Waiting:
 		p.progress(p.waitLine(e))
 	case plane.LastTurn:
-		p.run.last, p.run.aside = "", e.Entry == p.run.calling
+		p.run.last, p.run.aside = "", e.Entry == p.run.calling || unfinished[e.StopReason]
 		if e.Entry == p.run.entry {
 			p.run.last = joined(p.run.texts)
 		}
@@ -240,8 +240,11 @@ func joined(texts []string) string {
 	return b.String()
 }
 
+// unfinished are the stop reasons of responses that broke off.
+var unfinished = map[string]bool{"error": true, "aborted": true}
+
 // answer is what the run answered. What was said beside calls is one only where
-// the run completed with it.
+// the run completed with it, and so is a part of an answer.
 func (p *Printer) answer() string {
 	if p.run.aside && p.exit != Done {
 		return ""

@@ -283,24 +283,26 @@ func TestAnInterruptIsAResultToo(t *testing.T) {
 }
 
 func TestWhatWasSaidBesideCallsIsNoAnswerOfARunThatStopped(t *testing.T) {
-	turn := func(c wire.Cause, calls bool) *outcome {
+	turn := func(c wire.Cause, calls bool, stop string) *outcome {
 		s := &script{}
 		s.replay(wire.TextEnd{Segment: seg(2, 0), Content: "I look around."})
 		if calls {
 			s.replay(wire.ToolCall{Segment: seg(2, 1), CallID: "c1", Name: "ls", Arguments: jsonv.Obj()})
 		}
-		s.turn(2, "stop")
+		s.turn(2, stop)
 		return follow(print.Options{}, s.end(c).source(nil))
 	}
 	for _, c := range []struct {
 		got  *outcome
 		want string
 	}{
-		{turn(wire.Aborted{}, true), ""},
-		{turn(wire.Failed{Code: "max_turns", Message: "no"}, true), ""},
-		{turn(wire.Completed{}, true), "I look around.\n"}, // a tool ended the run
-		{turn(wire.Aborted{}, false), "I look around.\n"},
-		{turn(wire.Completed{}, false), "I look around.\n"},
+		{turn(wire.Aborted{}, true, "toolUse"), ""},
+		{turn(wire.Failed{Code: "max_turns", Message: "no"}, true, "toolUse"), ""},
+		{turn(wire.Completed{}, true, "toolUse"), "I look around.\n"}, // a tool ended the run
+		{turn(wire.Aborted{}, false, "aborted"), ""},
+		{turn(wire.Failed{Code: "provider_error", Message: "no"}, false, "error"), ""},
+		{turn(wire.Aborted{}, false, "stop"), "I look around.\n"}, // the abort came after it
+		{turn(wire.Completed{}, false, "stop"), "I look around.\n"},
 	} {
 		if got := c.got.stdout.String(); got != c.want {
 			t.Errorf("the answer is %q, not %q", got, c.want)
