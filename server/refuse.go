@@ -26,12 +26,13 @@ func refusal(err error) wire.ErrorBody {
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return wire.ErrorBody{Code: wire.TooLarge, Message: "the request is larger than it may be (" + size(large.Limit) + "); nothing was changed"}
 	}
+	if full(err) { // whatever it kept from happening, and whoever met it
+		return body(wire.StoreFull)
+	}
 	if v, ok := errors.AsType[*storage.UnsupportedVersion](err); ok && v.Found > v.Supported {
 		return body(wire.NewerFormat)
 	}
 	switch {
-	case errors.Is(err, syscall.ENOSPC):
-		return body(wire.StoreFull)
 	case is[*storage.LeaseHeld](err), is[*tx.LeaseLost](err):
 		return body(wire.SessionHeld)
 	case is[*storage.OpenFailed](err) && errors.Is(err, fs.ErrNotExist):
@@ -43,6 +44,11 @@ func refusal(err error) wire.ErrorBody {
 		return body(wire.Unavailable)
 	}
 	return body(wire.Internal)
+}
+
+// full reports that there was no room, in a session file or in what lies beside it.
+func full(err error) bool {
+	return errors.Is(err, storage.ErrFull) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 }
 
 func is[E error](err error) bool {

@@ -10,7 +10,7 @@
 //
 // [Store] and its read half [Reader], the queries [BranchQuery], [EntryQuery],
 // [UsageQuery], the read errors [CorruptRow], [UnknownEntry], [BackendFault],
-// [ErrClosed], and the refusals of an opening [LeaseHeld], [UnsupportedVersion],
+// [ErrClosed], [ErrFull], and the refusals of an opening [LeaseHeld], [UnsupportedVersion],
 // [OpenFailed]. [Check] walks a whole store and names each broken [Invariant] in
 // a [Finding].
 //
@@ -129,6 +129,10 @@ type Stats struct {
 
 // ErrClosed is returned by reads after Close.
 var ErrClosed = errors.New("the session is closed")
+
+// ErrFull is behind every error whose cause is that there is no room: a commit's
+// *tx.Faulted, an opening's *OpenFailed, a read's *BackendFault.
+var ErrFull = errors.New("there is no room left")
 
 // CorruptRow: a stored row does not decode, or its digest does not match.
 type CorruptRow struct{ Report *corrupt.Report }

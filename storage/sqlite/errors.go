@@ -3,6 +3,7 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/loom-run/loom/core/corrupt"
 	"github.com/loom-run/loom/core/tx"
@@ -49,6 +50,9 @@ const (
 )
 
 func classify(err error) fault {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return faultFull // of a file that we made ourselves
+	}
 	e, ok := errors.AsType[*driversqlite.Error](err)
 	if !ok {
 		return faultOther
@@ -80,6 +84,15 @@ func classify(err error) fault {
 		return faultMemory
 	}
 	return faultOther
+}
+
+// cause is the error that stands behind a refusal: SQLite's own, marked where
+// callers act on what it means.
+func (f fault) cause(err error) error {
+	if f == faultFull {
+		return fmt.Errorf("%w: %w", storage.ErrFull, err)
+	}
+	return err
 }
 
 // sentence says what happened and what to do; the caller says what was kept.
@@ -115,7 +128,7 @@ func commitFault(err error) error {
 		return &tx.Corruption{Report: damagedPage(err)}
 	}
 	happened, remedy := f.sentence(err)
-	return &tx.Faulted{Reason: happened + "; nothing of this change was kept, everything before it is safe; " + remedy, Err: err}
+	return &tx.Faulted{Reason: happened + "; nothing of this change was kept, everything before it is safe; " + remedy, Err: f.cause(err)}
 }
 
 // readFault turns an error of a read into one of storage.
@@ -131,7 +144,7 @@ func readFault(err error) error {
 		return &storage.CorruptRow{Report: damagedPage(err)}
 	}
 	happened, remedy := f.sentence(err)
-	return &storage.BackendFault{Reason: happened + "; nothing could be read; " + remedy, Err: err}
+	return &storage.BackendFault{Reason: happened + "; nothing could be read; " + remedy, Err: f.cause(err)}
 }
 
 func isStorageError(err error) bool {
@@ -161,7 +174,7 @@ func openFault(path string, err error) error {
 		return damagedSession(damagedPage(err))
 	}
 	happened, remedy := f.sentence(err)
-	return &storage.OpenFailed{Reason: fmt.Sprintf("cannot open the session %s: %s; nothing was changed; %s", path, happened, remedy), Err: err}
+	return &storage.OpenFailed{Reason: fmt.Sprintf("cannot open the session %s: %s; nothing was changed; %s", path, happened, remedy), Err: f.cause(err)}
 }
 
 // damagedSession refuses a session whose own row cannot be trusted.

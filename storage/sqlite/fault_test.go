@@ -1,8 +1,11 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/loom-run/loom/core/id"
@@ -33,6 +36,9 @@ func afterFull(t *testing.T, s *Store, m *minter, placed []id.EntryID, next int6
 	faulted := asType[*tx.Faulted](t, err)
 	if !strings.Contains(faulted.Reason, "the disk is full; nothing of this change was kept, everything before it is safe") {
 		t.Errorf("the refusal says %q", faulted.Reason)
+	}
+	if !errors.Is(err, storage.ErrFull) {
+		t.Errorf("the refusal is not marked as a full disk: %v", err)
 	}
 	leaf := placed[len(placed)-1]
 	if got, err := leafOf(s); err != nil || got != leaf {
@@ -87,5 +93,35 @@ func TestALockedFileIsSaidToBeLocked(t *testing.T) {
 	mustCloseConn(t, other)
 	if _, err := s.Commit(tx.Tx{}); err != nil {
 		t.Errorf("once it is unlocked: %v", err)
+	}
+}
+
+func TestEveryErrorOfAFullDiskIsMarked(t *testing.T) {
+	cfg, _ := newConfig(t)
+	s := mustOpen(t, cfg)
+	if err := s.w.once("PRAGMA max_page_count=1", nil); err != nil {
+		t.Fatal(err)
+	}
+	var backend error
+	for n := 0; backend == nil && n < 1000; n++ {
+		_, backend = s.w.exec("INSERT INTO ids VALUES (?, ?)", fmt.Appendf(nil, "%0500d", n), int64(n))
+	}
+	for name, cause := range map[string]error{
+		"SQLite": backend,
+		"a file": &fs.PathError{Op: "open", Path: "p", Err: syscall.ENOSPC},
+		"quota":  &fs.PathError{Op: "open", Path: "p", Err: syscall.EDQUOT},
+	} {
+		for at, err := range map[string]error{
+			"commit": asType[*tx.Faulted](t, commitFault(cause)),
+			"open":   asType[*storage.OpenFailed](t, openFault("p", cause)),
+			"read":   asType[*storage.BackendFault](t, readFault(cause)),
+		} {
+			if !errors.Is(err, storage.ErrFull) || !errors.Is(err, cause) || !strings.Contains(err.Error(), "the disk is full") {
+				t.Errorf("%s of %s: %v", at, name, err)
+			}
+		}
+	}
+	if err := commitFault(&fs.PathError{Op: "open", Path: "p", Err: syscall.EACCES}); errors.Is(err, storage.ErrFull) {
+		t.Errorf("a refused access is a full disk: %v", err)
 	}
 }

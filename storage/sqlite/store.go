@@ -152,8 +152,9 @@ func (s *Store) Close() error {
 		s.closed = true
 		released := s.release()
 		if err := errors.Join(readers, released, s.w.close()); err != nil {
-			happened, remedy := classify(err).sentence(err)
-			s.outcome = &storage.BackendFault{Reason: happened + " while the session was being closed; all changes were kept; " + remedy, Err: err}
+			f := classify(err)
+			happened, remedy := f.sentence(err)
+			s.outcome = &storage.BackendFault{Reason: happened + " while the session was being closed; all changes were kept; " + remedy, Err: f.cause(err)}
 		}
 	})
 	return s.outcome
