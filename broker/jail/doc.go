@@ -38,6 +38,9 @@
 //     supervisor exits. Until then it holds the fence.
 //   - A command sees an environment built by [Environment], no standard input,
 //     no terminal, and no descriptor of the harness but its two output pipes.
+//   - On Linux neither harness nor supervisor is dumpable: a command that runs as
+//     an ordinary user cannot read their environment, memory or descriptors in
+//     /proc. One that runs as root, or may trace any process, can.
 //   - Output never blocks a command: what is beyond the limits is read, counted
 //     and dropped.
 //

@@ -35,11 +35,13 @@ var entered atomic.Bool
 // Enter makes this process a supervisor, and then never returns, when [Run] of
 // another process of this binary started it as one. Otherwise it notes that the
 // program calls it and returns. It must be the first call of main, and of
-// TestMain in tests that run commands, before flags are read.
+// TestMain in tests that run commands, before flags are read. On Linux it also
+// closes the process to the eyes of others of the same user, see the invariants.
 func Enter() {
 	if len(os.Args) == 1 && os.Args[0] == supervisorName && isPipe(controlFD) && isPipe(reportFD) {
 		supervise()
 	}
+	conceal()
 	entered.Store(true)
 }
 
@@ -59,6 +61,7 @@ func supervise() {
 	// ignored would stay ignored in the command.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2)
 	becomeSubreaper()
+	conceal() // the name is set before: its file belongs to root from here on
 
 	control := os.NewFile(controlFD, "control")
 	answers := os.NewFile(reportFD, "report")

@@ -24,6 +24,14 @@ func becomeSubreaper() {
 	_ = os.WriteFile("/proc/self/comm", []byte(supervisorName), 0) // cosmetic, but see supervisorName
 }
 
+// conceal makes the memory, the environment and the descriptors of this process
+// unreadable for other processes of the same user: a command would find the keys
+// of the harness in /proc. What this process starts is readable again, because
+// exec resets it; the mark in the environment of a command must be. Reading and
+// signalling other processes does not depend on it. It cannot fail on any kernel
+// that Go supports.
+func conceal() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
+
 func sealAbove(first uint) { _ = unix.CloseRange(first, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }
 
 func childAttr() *syscall.SysProcAttr {
