@@ -197,7 +197,10 @@ func (d *Driver) refuse(err error) {
 
 // tellStopped is the last word of a strand that failed.
 func (d *Driver) tellStopped() {
-	op, _, _ := d.open() // absent when that cannot be read either
+	op := d.current // also when another process ended it
+	if op.IsZero() {
+		op, _, _ = d.open() // absent when that cannot be read either
+	}
 	d.e.observe(StrandStopped{d.strand, op, d.failure()})
 	d.e.wake()
 }

@@ -41,11 +41,11 @@ func TestARunThatAnotherProcessFinishedEndsHereToo(t *testing.T) {
 				<-wake
 				return say("too late")(nil, nil)
 			}
-			stopped := make(chan error, 1)
+			stopped := make(chan engine.StrandStopped, 1)
 			p := boot(t, w, []turn{asleep}, c.change(w), func(c *engine.Config) {
 				c.Observe = func(f engine.Fact) {
 					if s, ok := f.(engine.StrandStopped); ok {
-						stopped <- s.Err
+						stopped <- s
 					}
 				}
 			})
@@ -57,8 +57,8 @@ func TestARunThatAnotherProcessFinishedEndsHereToo(t *testing.T) {
 			}
 			before := transcript(t, w)
 			close(wake)
-			if err := <-stopped; !c.want(err) {
-				t.Errorf("the strand stopped with %v", err)
+			if s := <-stopped; s.Op != op || !c.want(s.Err) {
+				t.Errorf("the strand stopped with %+v", s)
 			}
 			if _, err := p.Prompt(session.MainStrand, text("more")); err == nil {
 				t.Error("input was taken by a process that is not the writer")
