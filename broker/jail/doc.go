@@ -1,4 +1,4 @@
-// Package jail runs one command in processes that cannot outlive the harness.
+// Package jail runs one command in processes that do not outlive the harness.
 //
 // # Purpose
 //
@@ -14,7 +14,7 @@
 // [Enter] turns a process into the supervisor when it was started as one; it
 // must be the first call of main. [Run] runs a [Command] and returns its
 // [Exit]. [Fence] is the lock file that tells a recovering harness when the last
-// process of a killed one is gone; [AwaitFence] waits for that. [Environment]
+// supervisor of a killed one is gone; [AwaitFence] waits for that. [Environment]
 // builds the environment of a command from an allow list.
 //
 // # Relationships
@@ -34,8 +34,9 @@
 //
 //   - When Run returns without [*LostError] and with Exit.Left == 0, no process
 //     of the command is alive, also none that called setsid or forked twice.
-//   - When the harness dies, every process of the command gets SIGKILL, then the
-//     supervisor exits. Until then it holds the fence.
+//   - When the harness dies and the supervisor does not, every process of the
+//     command gets SIGKILL, then the supervisor exits. Until then it holds the
+//     fence.
 //   - A command sees an environment built by [Environment], no standard input,
 //     no terminal, and no descriptor of the harness but its two output pipes.
 //   - On Linux neither harness nor supervisor is dumpable: a command that runs as
@@ -52,7 +53,14 @@
 // carries a mark in its environment, which finds the rest should the supervisor
 // itself be killed.
 //
-// What this does not stop: a process of another user (sudo) cannot be
+// When the supervisor is killed, with the harness or alone, nothing holds the
+// fence and there is no subreaper any more. The direct child then dies by its
+// parent death signal, and its descendants are found by the mark, at recovery or
+// by the harness that still lives. A descendant that took the mark out of its
+// environment (env -i) is found by nobody: it survives and may run beside the
+// resumed session. [AwaitFence] returns nil all the same.
+//
+// What else this does not stop: a process of another user (sudo) cannot be
 // signalled, one stuck in the kernel does not die; both are counted in Exit.Left
 // and keep the fence held. A process that asks a daemon outside (a service
 // manager, a container engine) to run something is not followed. Limits on

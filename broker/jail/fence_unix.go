@@ -58,10 +58,10 @@ func (f Fence) hold(ctx context.Context) (file *os.File, identity string, err er
 }
 
 // AwaitFence returns when no supervisor that holds the fence at path is left,
-// and no process that carries its mark: no command of an earlier harness runs
-// any more. It is called at recovery, after the lease of the session is taken,
-// so that nobody starts new commands behind it. A fence that never existed is
-// free. When ctx ends first, its error is returned and processes may be running.
+// and no process that carries its mark. Then no command of an earlier harness
+// runs any more, but for what the package comment says of killed supervisors. It
+// is called at recovery, after the lease of the session is taken, so that nobody
+// starts new commands behind it. A fence that never existed is free. When ctx ends first, its error is returned and processes may be running.
 func AwaitFence(ctx context.Context, path string) error {
 	file, err := os.OpenFile(path, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {
