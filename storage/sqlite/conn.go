@@ -42,6 +42,7 @@ const (
 // fifth of every short statement.
 type conn struct {
 	c     driver.Conn
+	path  string // absolute
 	stmts map[string]*stmt
 }
 
@@ -80,7 +81,7 @@ func dial(path string, a access) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{c: c, stmts: make(map[string]*stmt)}, nil
+	return &conn{c: c, path: abs, stmts: make(map[string]*stmt)}, nil
 }
 
 func (c *conn) prepare(text string) (*stmt, error) {

@@ -290,8 +290,8 @@ func inspect(c *conn) (state, error) {
 	return state{exists: true, session: session, lease: lease}, err
 }
 
-// header reads what can be read before the shape of the tables is known. exists
-// is false for an empty file.
+// header reads what can be read before the shape of the tables is known, and that
+// the file was not cut. exists is false for an empty file.
 func header(c *conn) (exists bool, err error) {
 	var application, version, tables int64
 	for _, q := range []struct {
@@ -313,7 +313,7 @@ func header(c *conn) (exists bool, err error) {
 	case version != Version:
 		return false, &storage.UnsupportedVersion{Found: version, Supported: Version}
 	}
-	return true, nil
+	return true, whole(c)
 }
 
 // readState reads the session row and the lease inside the transaction that is
