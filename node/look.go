@@ -11,6 +11,7 @@ import (
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/policy"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/session/check"
@@ -40,6 +41,8 @@ type Summary struct {
 	CreatedAt int64  // Unix ms
 	UpdatedAt int64  // Unix ms of the newest entry; 0 without one
 	Err       error  // why it is unreadable
+
+	empty bool // it holds no row
 }
 
 // List returns every session, newest first. One that cannot be read is in it; one
@@ -66,13 +69,13 @@ func (n *Node) List() ([]Summary, error) {
 }
 
 // made reports whether somebody finished making the session. A process that is
-// killed before leaves an empty file, or a session that does not say where it
-// works: nobody was told of it, and it holds nothing.
+// killed before leaves an empty file, or one without a row: nobody was told of it.
+// One that holds anything at all is shown, however odd it is.
 func (sum Summary) made() bool {
 	if sum.Err != nil {
 		return !errors.Is(sum.Err, fs.ErrNotExist)
 	}
-	return sum.Cwd != ""
+	return !sum.empty
 }
 
 // Summary reads what a list shows.
@@ -120,7 +123,25 @@ func (sum *Summary) read(v *session.View) error {
 	for _, e := range last {
 		sum.UpdatedAt = e.Timestamp
 	}
+	if err != nil || sum.Cwd != "" || len(last) > 0 {
+		return err
+	}
+	sum.empty, err = empty(v.Rows())
 	return err
+}
+
+// empty reports that a session without entries holds nothing else either.
+func empty(rows storage.Reader) (bool, error) {
+	ledger, err := rows.ScanUsage(storage.UsageQuery{Limit: new(1)})
+	if err != nil || len(ledger) > 0 {
+		return false, err
+	}
+	for _, ns := range register.Namespaces {
+		if cells, err := rows.Registers(ns, ""); err != nil || len(cells) > 0 {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // maxTitle is in graphemes.
