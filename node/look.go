@@ -26,7 +26,8 @@ type Status uint8
 const (
 	Idle Status = iota
 	Running
-	Interrupted // an operation is open and this process does not drive it
+	Interrupted // an operation is open and nobody drives it
+	Held        // an operation is open and another handle drives it
 	Unreadable
 )
 
@@ -41,6 +42,8 @@ type Summary struct {
 	CreatedAt int64  // Unix ms
 	UpdatedAt int64  // Unix ms of the newest entry; 0 without one
 	Err       error  // why it is unreadable
+
+	Holder storage.Holder // who drives it; of a held one
 
 	empty bool // it holds no row
 }
@@ -81,16 +84,41 @@ func (sum Summary) made() bool {
 // Summary reads what a list shows.
 func (s *Slot) Summary() Summary {
 	sum := Summary{ID: s.id, CreatedAt: s.id.Time()}
-	if err := s.Read(func(v *session.View) error { return sum.read(v) }); err != nil {
+	err := s.Read(func(v *session.View) error {
+		if err := sum.read(v); err != nil {
+			return err
+		}
+		return sum.driven(v.Rows(), s.node.cfg.Now())
+	})
+	if err != nil {
 		return Summary{ID: s.id, Status: Unreadable, CreatedAt: s.id.Time(), Err: err}
 	}
-	if !sum.Operation.IsZero() {
-		sum.Status = Interrupted
-		if s.resident() != nil {
-			sum.Status = Running
-		}
+	if !sum.Operation.IsZero() && s.resident() != nil {
+		sum.Status = Running
 	}
 	return sum
+}
+
+// leased is what can tell who writes a session: the reader of a file.
+type leased interface {
+	Held(now int64) (*storage.LeaseHeld, error)
+}
+
+// driven says what an open operation means. Whoever holds the lease drives it.
+func (sum *Summary) driven(rows storage.Reader, now int64) error {
+	if sum.Operation.IsZero() {
+		return nil
+	}
+	sum.Status = Interrupted
+	file, ok := rows.(leased)
+	if !ok {
+		return nil // it is open here
+	}
+	held, err := file.Held(now)
+	if held != nil {
+		sum.Status, sum.Holder = Held, held.Holder
+	}
+	return err
 }
 
 func (sum *Summary) read(v *session.View) error {

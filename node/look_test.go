@@ -1,7 +1,9 @@
 package node
 
 import (
+	"fmt"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/loom-run/loom/core/clock"
@@ -9,6 +11,8 @@ import (
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
+	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/server"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/storage/sqlite"
 )
@@ -88,5 +92,32 @@ func TestACutSessionIsListedAsUnreadable(t *testing.T) {
 	}
 	if got := listed(t, n); len(got) != 1 || got[0].Status != Unreadable || got[0].Err == nil {
 		t.Errorf("%+v", got)
+	}
+}
+
+func TestAnOpenOperationIsHeldWhileAnotherHoldsTheLease(t *testing.T) {
+	var op id.OpID
+	op, _ = id.NewGenerator(clock.Fixed(epoch), 2).Op()
+	n, s := home(t, set(register.StrandState, session.MainStrand, machine.StrandState{CurrentOperation: op}.Value()))
+	status := func() server.Info {
+		t.Helper()
+		all, err := n.Host().List(t.Context())
+		if err != nil || len(all) != 1 {
+			t.Fatal(all, err)
+		}
+		return all[0]
+	}
+	if got := status(); got.Status != server.Interrupted || got.Note != nil {
+		t.Errorf("nobody drives it: %+v", got)
+	}
+	other := writer(t, n.home.file(s))
+	if got := status(); got.Status != server.HeldByOther || got.Note == nil || !strings.Contains(*got.Note, fmt.Sprintf("pid %d on ", os.Getpid())) {
+		t.Errorf("another handle drives it: %+v", got)
+	}
+	if _, err := other.Commit(set(register.StrandState, session.MainStrand, machine.StrandState{}.Value())); err != nil {
+		t.Fatal(err)
+	}
+	if got := status(); got.Status != server.Idle {
+		t.Errorf("nothing runs, though the lease is held: %+v", got)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/server"
 	"github.com/loom-run/loom/session"
-	"github.com/loom-run/loom/storage"
 )
 
 // Host returns the node as the server wants it.
@@ -238,11 +237,11 @@ func info(s Summary) server.Info {
 		i.Status = server.Idle // the server knows what runs and says so itself
 	case Interrupted:
 		i.Status = server.Interrupted
+	case Held:
+		i.Status = server.HeldByOther
+		i.Note = text(fmt.Sprintf("it runs in another process, pid %d on %s", s.Holder.PID, s.Holder.Host))
 	case Unreadable:
 		i.Status = server.Unreadable
-		if _, held := errors.AsType[*storage.LeaseHeld](s.Err); held {
-			i.Status = server.HeldByOther
-		}
 		i.Note = text(s.Err.Error())
 	}
 	return i

@@ -60,6 +60,10 @@ func (l *leaseRow) holder() storage.Holder {
 	}
 }
 
+func (l *leaseRow) held() *storage.LeaseHeld {
+	return &storage.LeaseHeld{Holder: l.holder(), Expires: time.UnixMilli(l.expiresAt)}
+}
+
 // describe is how a lost lease names its new owner.
 func (l *leaseRow) describe() *string {
 	return new(fmt.Sprintf("%s (pid %d on %s)", l.owner, l.process.PID, l.process.Host))
@@ -115,7 +119,7 @@ func (a admission) judge(s sessionRow, l *leaseRow) (*leaseRow, error) {
 		return nil, damagedSession(corrupt.New("sqlite.Open", "writer lease", fmt.Sprintf("a fence up to %d", s.fence), fmt.Sprint(l.fence)))
 	}
 	if !claimable(l, a.now, a.self, a.running) {
-		return nil, &storage.LeaseHeld{Holder: l.holder(), Expires: time.UnixMilli(l.expiresAt)}
+		return nil, l.held()
 	}
 	return &leaseRow{owner: a.owner, fence: s.fence + 1, expiresAt: a.now + a.ttl, since: a.now, process: a.self}, nil
 }

@@ -216,3 +216,41 @@ func TestIdleWritesNothing(t *testing.T) {
 		t.Errorf("reading changed\n%s to\n%s", before, after)
 	}
 }
+
+func TestAReaderTellsWhoWrites(t *testing.T) {
+	cfg, clock := newConfig(t)
+	s := mustOpen(t, cfg)
+	r, err := OpenReader(cfg.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	before := folder(t, cfg.Path)
+	term := DefaultLeaseTTL.Milliseconds()
+	held, err := r.Held(clock.ms + term - 1)
+	if err != nil || held == nil || held.Holder.PID != os.Getpid() || held.Holder.Owner != "first" || held.Expires.UnixMilli() != clock.ms+term {
+		t.Errorf("%+v, %v", held, err)
+	}
+	if held, err := r.Held(clock.ms + term); held != nil || err != nil {
+		t.Errorf("after the term: %+v, %v", held, err)
+	}
+	if after := folder(t, cfg.Path); after != before {
+		t.Errorf("asking changed\n%s to\n%s", before, after)
+	}
+	mustClose(t, s)
+	if held, err := r.Held(clock.ms); held != nil || err != nil {
+		t.Errorf("after the closing: %+v, %v", held, err)
+	}
+
+	// A holder that is provably dead holds nothing.
+	self := thisProcess()
+	if len(strings.Fields(self.Started)) != 3 {
+		t.Skipf("this system does not tell when a process started: %+v", self)
+	}
+	cfg.Process = self
+	cfg.Process.Started += "1"
+	mustOpen(t, cfg)
+	if held, err := r.Held(clock.ms); held != nil || err != nil {
+		t.Errorf("of a dead holder: %+v, %v", held, err)
+	}
+}

@@ -38,6 +38,19 @@ func newReader(path string, first *conn) *Reader {
 	return r
 }
 
+// Held tells who is the session's writer at a time in Unix ms: nil when nobody is,
+// because there is no lease, its term is over, or its holder is provably dead.
+func (r *Reader) Held(now int64) (held *storage.LeaseHeld, err error) {
+	err = r.view(func(c *conn) error {
+		_, lease, err := readState(c)
+		if err == nil && !claimable(lease, now, thisProcess(), running) {
+			held = lease.held()
+		}
+		return err
+	})
+	return held, err
+}
+
 // Close releases the handle; a second call returns the first outcome.
 func (r *Reader) Close() error {
 	r.closing.Do(func() { r.outcome = readFault(r.readers.close()) })
