@@ -11,7 +11,8 @@
 // # Key types
 //
 // [Broker] is the door of one session. [Call] is what is asked, [Permit] the
-// proof that it may run, [Refusal] the answer that it may not.
+// proof that it may run, [Refusal] the answer that it may not. [Secrets] are the
+// values that no result may show.
 //
 // # Relationships
 //
@@ -56,6 +57,7 @@ type Config struct {
 	Workspace string      // absolute; where commands run unless they say otherwise
 	Environ   []string    // the environment of the harness, of which commands see the harmless part
 	Fence     jail.Fence  // the lock file of the session; zero is none, for sessions that are not kept
+	Secrets   Secrets     // what no result of a tool may show
 }
 
 // Broker is the door of one session. Its methods may be called from several
@@ -65,6 +67,7 @@ type Broker struct {
 	workspace string
 	env       []string
 	fence     jail.Fence
+	secrets   Secrets
 
 	mu     sync.Mutex
 	live   map[*Permit]*usage      // guarded by mu; what is not here is settled or no permit
@@ -85,7 +88,7 @@ func New(c Config) (*Broker, error) {
 		return nil, fmt.Errorf("broker: the workspace %q is not an absolute path", c.Workspace)
 	}
 	return &Broker{
-		mode: c.Mode, workspace: filepath.Clean(c.Workspace), env: jail.Environment(c.Environ), fence: c.Fence,
+		mode: c.Mode, workspace: filepath.Clean(c.Workspace), env: jail.Environment(c.Environ), fence: c.Fence, secrets: c.Secrets,
 		live: map[*Permit]*usage{}, byCall: map[Coordinates]*Permit{},
 	}, nil
 }
@@ -311,6 +314,9 @@ func (b *Broker) abort(which func(*Permit) bool, closing bool) (ended int) {
 	}
 	return ended
 }
+
+// Secrets are the values that whoever hands out results of tools has to redact.
+func (b *Broker) Secrets() Secrets { return b.secrets }
 
 // Program finds a program in the PATH that commands have. The result is an
 // absolute path of an executable file.

@@ -20,9 +20,11 @@ const (
 type Capture struct {
 	head, tail []byte
 	total      int64
+	omitted    int64
 }
 
-// Total is the exact number of bytes that the command wrote.
+// Total is the exact number of bytes that the command wrote, whatever is shown
+// in their place.
 func (c Capture) Total() int64 { return c.total }
 
 // Head returns the first bytes. Callers must not change them.
@@ -33,7 +35,14 @@ func (c Capture) Head() []byte { return c.head }
 func (c Capture) Tail() []byte { return c.tail }
 
 // Omitted is the number of bytes between head and tail that were not kept.
-func (c Capture) Omitted() int64 { return c.total - int64(len(c.head)) - int64(len(c.tail)) }
+func (c Capture) Omitted() int64 { return c.omitted }
+
+// Shown is the capture of the same stream with other bytes for its two ends:
+// something in them must not be shown. It takes over both.
+func (c Capture) Shown(head, tail []byte) Capture {
+	c.head, c.tail = head, tail
+	return c
+}
 
 // NewCapture is the capture of a stream that consists of p, for callers that
 // have one without a command. It takes over p.
@@ -108,7 +117,7 @@ func (r *recorder) finish() Capture {
 	if r.next != 0 {
 		tail = append(append(make([]byte, 0, len(r.ring)), r.ring[r.next:]...), r.ring[:r.next]...)
 	}
-	return Capture{head: r.head, tail: tail, total: r.total}
+	return Capture{head: r.head, tail: tail, total: r.total, omitted: r.total - int64(len(r.head)) - int64(len(tail))}
 }
 
 // window returns the live end of the stream.
@@ -143,6 +152,12 @@ func liveText(p []byte, cut bool) string {
 			p = p[1:]
 		}
 	}
+	return LiveText(p)
+}
+
+// LiveText makes the text of a [Window] of bytes: their end, when there are too
+// many.
+func LiveText(p []byte) string {
 	text := strings.ToValidUTF8(string(p), "\uFFFD")
 	if over := len(text) - WindowLimit; over > 0 {
 		for !utf8.RuneStart(text[over]) {
