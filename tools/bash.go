@@ -86,13 +86,13 @@ func (k toolkit) notRun(exit jail.Exit, err error) Outcome {
 	if _, lost := errors.AsType[*jail.LostError](err); !lost {
 		return failed(err.Error())
 	}
-	text, refs := k.render(newOutput("stdout", exit.Stdout), newOutput("stderr", exit.Stderr))
+	text, refs := k.render(k.output("stdout", exit.Stdout), k.output("stderr", exit.Stderr))
 	out := failed(err.Error() + "\n" + text)
 	return out.with(append([]jsonv.Member{jsonv.F("lost", jsonv.Boolean(true))}, blobDetails(refs)...)...)
 }
 
 func (k toolkit) report(exit jail.Exit, timeout time.Duration) Outcome {
-	stdout, stderr := newOutput("stdout", exit.Stdout), newOutput("stderr", exit.Stderr)
+	stdout, stderr := k.output("stdout", exit.Stdout), k.output("stderr", exit.Stderr)
 	var b strings.Builder
 	fmt.Fprintf(&b, "exit code %d", exit.Code)
 	if exit.Signal != "" {

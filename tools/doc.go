@@ -36,6 +36,8 @@
 //     one with U+FFFD, their number is named in the text, and the bytes themselves
 //     are kept as a blob. Text beyond [TextLimit] is kept as a blob with its ends in
 //     the text.
+//   - A secret that the broker names is in no text, no details, no progress and no
+//     blob; a marker stands in its place. An encoding of it is not recognised.
 //   - What the model needs is in the text: details are for programs.
 //   - Of equal inputs the same text: no time, no temporary name, no order of a map.
 package tools

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/loom-run/loom/broker"
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/policy"
 )
@@ -88,7 +89,7 @@ func (k toolkit) runGrep(ctx context.Context, in Invocation) Outcome {
 	if err != nil {
 		return searchFailed(err)
 	}
-	s := search{room: k.room, re: args.re, want: args.maxResults}
+	s := search{room: k.room, secrets: k.secrets, re: args.re, want: args.maxResults}
 	if err := s.run(ctx, files.list, k.prefilter(in, args.pattern)); err != nil {
 		return searchFailed(err)
 	}
@@ -106,12 +107,13 @@ func searchFailed(err error) Outcome {
 
 // search collects matching lines, file by file.
 type search struct {
-	room  *workspace
-	re    *regexp.Regexp
-	want  int // lines
-	lines []string
-	more  bool // there are more than wanted
-	mixed int  // bytes in shown lines that were not text
+	room    *workspace
+	secrets broker.Secrets
+	re      *regexp.Regexp
+	want    int // lines
+	lines   []string
+	more    bool // there are more than wanted
+	mixed   int  // bytes in shown lines that were not text
 }
 
 // prefilter returns which of the files may match. It may return too many, never
@@ -185,6 +187,7 @@ func (s *search) look(file string) {
 			s.more = true
 			return
 		}
+		line, _ = s.secrets.Bytes(line) // before it is cut: a part would not be known as one
 		whole := len(line)
 		if whole > grepLine {
 			line = line[:untilWhole(line[:grepLine])]

@@ -79,7 +79,7 @@ func (k toolkit) listing(head, body string, details ...jsonv.Member) Outcome {
 	if len(head)+len(body) <= TextLimit-1<<10 {
 		return said(strings.TrimSuffix(head+"\n"+body, "\n")).with(details...)
 	}
-	text, refs := k.render(newOutput("listing", jail.NewCapture([]byte(body))))
+	text, refs := k.render(k.output("listing", jail.NewCapture([]byte(body))))
 	return said(head + "\n" + text).with(append(details, blobDetails(refs)...)...)
 }
 

@@ -72,6 +72,7 @@ func (k toolkit) runRead(v jsonv.Value) Outcome {
 	if n, bad := firstNonText(content); bad {
 		return failed(fmt.Sprintf("%q is not UTF-8 text: the byte at offset %d is %#02x. It has %s", at.shown, n, content[n], count(len(content), "byte")))
 	}
+	content, _ = k.secrets.Bytes(content) // before it is cut: a part would not be known as one
 	return showLines(at.shown, content, args.offset, args.limit)
 }
 

@@ -40,7 +40,7 @@ func New(d Deps) (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	kit := toolkit{room: room, blobs: d.Blobs, broker: d.Broker}
+	kit := toolkit{room: room, blobs: d.Blobs, broker: d.Broker, secrets: d.Broker.Secrets()}
 	all := append([]Tool{kit.read(), kit.write(), kit.edit(), kit.bash(), kit.grep(), kit.ls()}, d.More...)
 	slices.SortStableFunc(all, func(a, b Tool) int { return cmp.Compare(a.Name, b.Name) })
 	for i, t := range all {
@@ -100,7 +100,7 @@ func (r *Registry) Run(ctx context.Context, c Call) (out Outcome) {
 		if p := recover(); p != nil {
 			out = failed(fmt.Sprintf("the tool %s failed inside: %.200v. What it had done until then is not undone.", c.Tool, p))
 		}
-		out = presentable(out)
+		out = presentable(redacted(out, r.broker.Secrets()))
 	}()
 	tool, ok := r.Lookup(c.Tool)
 	if !ok {
@@ -113,9 +113,11 @@ func (r *Registry) Run(ctx context.Context, c Call) (out Outcome) {
 	if err := r.broker.Admit(c.Permit, asked); err != nil {
 		return failed("the call was not run: " + err.Error())
 	}
-	observe := c.Observe
-	if observe == nil {
-		observe = func(Progress) {}
+	observe := func(Progress) {}
+	if secrets := r.broker.Secrets(); c.Observe != nil {
+		observe = func(p Progress) {
+			c.Observe(Progress{Stdout: secrets.Window(p.Stdout), Stderr: secrets.Window(p.Stderr)})
+		}
 	}
 	return tool.Run(ctx, Invocation{Arguments: c.Arguments, Observe: observe, broker: r.broker, permit: c.Permit})
 }
@@ -150,9 +152,30 @@ func presentable(o Outcome) Outcome {
 	return o
 }
 
+// redacted takes the secrets out of the texts and details of every outcome,
+// built-in or not. The marker in the place of one says so.
+func redacted(o Outcome, secrets broker.Secrets) Outcome {
+	if secrets.None() {
+		return o
+	}
+	o.Content = slices.Clone(o.Content)
+	for i, b := range o.Content {
+		if t, ok := b.(message.Text); ok {
+			t.Text, _ = secrets.Text(t.Text)
+			o.Content[i] = t
+		}
+	}
+	if o.Details != nil {
+		clean, _ := secrets.Value(*o.Details)
+		o.Details = &clean
+	}
+	return o
+}
+
 // toolkit is what the built-in tools share.
 type toolkit struct {
-	room   *workspace
-	blobs  *blob.Store
-	broker *broker.Broker
+	room    *workspace
+	blobs   *blob.Store
+	broker  *broker.Broker
+	secrets broker.Secrets // of the broker
 }

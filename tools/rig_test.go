@@ -53,7 +53,7 @@ func newRig(t testing.TB, more ...Tool) *rig {
 func (r *rig) open(t testing.TB, environ []string, more ...Tool) {
 	t.Helper()
 	var err error
-	r.broker, err = broker.New(broker.Config{Mode: policy.BypassPermissions, Workspace: r.dir, Environ: environ})
+	r.broker, err = broker.New(broker.Config{Mode: policy.BypassPermissions, Workspace: r.dir, Environ: environ, Secrets: broker.SecretsOf([]string{"THE_KEY=" + theKey}, "THE_KEY")})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,6 +63,9 @@ func (r *rig) open(t testing.TB, environ []string, more ...Tool) {
 	}
 	t.Cleanup(func() { _ = r.registry.Close() })
 }
+
+// theKey is the secret of every rig.
+const theKey = "sk-0123456789-never-shown"
 
 func (r *rig) coordinates() broker.Coordinates {
 	op, _ := id.NewGenerator(clock.Fixed(1_700_000_000_000), 7).Op()

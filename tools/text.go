@@ -94,6 +94,16 @@ type output struct {
 	omitted    int64  // bytes between them
 	size       int    // of the text
 	replaced   int    // bytes of head and tail that are not text
+	redacted   int    // secrets that are no longer in the capture
+}
+
+// output makes an output of what was kept of a stream, without the secrets in it:
+// what is shown of it and what is kept as a blob have lost them alike.
+func (k toolkit) output(name string, c jail.Capture) output {
+	c, redacted := k.secrets.Capture(c)
+	o := newOutput(name, c)
+	o.redacted = redacted
+	return o
 }
 
 // newOutput makes an output of what was kept of a stream. Where the middle is
@@ -243,6 +253,9 @@ func (o output) write(b *strings.Builder, spilled bool, kept string) {
 	fmt.Fprintf(b, "%s:", o.name)
 	if o.replaced > 0 {
 		b.WriteString(" " + replacedNote(o.replaced))
+	}
+	if o.redacted > 0 {
+		b.WriteString(" [" + count(o.redacted, "secret value") + " redacted]")
 	}
 	if kept != "" {
 		fmt.Fprintf(b, " [%s in all, %s]", count(o.capture.Total(), "byte"), kept)
