@@ -14,6 +14,7 @@ import (
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/server"
 	"github.com/loom-run/loom/session"
+	"github.com/loom-run/loom/storage"
 )
 
 // Host returns the node as the server wants it.
@@ -29,7 +30,7 @@ func (h host) Create(_ context.Context, q server.NewSession, observe func(engine
 	}
 	slot, err := h.n.Create(q.Cwd, *mode, q.Model)
 	if err != nil {
-		return nil, refuse(err)
+		return nil, h.n.home.refuse(err)
 	}
 	return &served{slot: slot, maxTurns: q.MaxTurns, stop: slot.Watch(observe)}, nil
 }
@@ -39,7 +40,7 @@ func (h host) Create(_ context.Context, q server.NewSession, observe func(engine
 func (h host) Open(_ context.Context, s id.SessionID, observe func(engine.Fact)) (server.Resident, error) {
 	slot, err := h.n.Slot(s)
 	if err != nil {
-		return nil, refuse(err)
+		return nil, h.n.home.refuse(err)
 	}
 	return &served{slot: slot, stop: slot.Watch(observe)}, nil
 }
@@ -48,7 +49,7 @@ func (h host) Open(_ context.Context, s id.SessionID, observe func(engine.Fact))
 func (h host) Read(_ context.Context, s id.SessionID) (server.Reader, error) {
 	slot, err := h.n.Slot(s)
 	if err != nil {
-		return nil, refuse(err)
+		return nil, h.n.home.refuse(err)
 	}
 	return &served{slot: slot, stop: func() {}}, nil
 }
@@ -57,7 +58,7 @@ func (h host) Read(_ context.Context, s id.SessionID) (server.Reader, error) {
 func (h host) List(context.Context) ([]server.Info, error) {
 	all, err := h.n.List()
 	if err != nil {
-		return nil, refuse(err)
+		return nil, h.n.home.refuse(err)
 	}
 	infos := make([]server.Info, len(all))
 	for i, s := range all {
@@ -109,7 +110,7 @@ func (s *served) Prompt(_ context.Context, q server.Prompt) (engine.Receipt, err
 	r, err := s.slot.Prompt(Opening{Mode: mode, Model: q.Model}, q.Strand, engine.Prompt{
 		Content: []message.UserBlock{message.Text{Text: q.Text}}, MaxTurns: turns,
 	})
-	return r, refuse(err)
+	return r, s.slot.node.home.refuse(err)
 }
 
 func (s *served) Resume(_ context.Context, q server.Resume) (id.OpID, bool, error) {
@@ -121,7 +122,7 @@ func (s *served) Resume(_ context.Context, q server.Resume) (id.OpID, bool, erro
 		return id.OpID{}, false, err
 	}
 	op, ok, err := s.slot.Resume(Opening{Mode: mode}, q.Strand)
-	return op, ok, refuse(err)
+	return op, ok, s.slot.node.home.refuse(err)
 }
 
 func (s *served) Abort(strand string) (id.OpID, bool, error) { return s.slot.Abort(strand) }
@@ -183,9 +184,13 @@ func modeOf(word *string) (*policy.Mode, error) {
 }
 
 // refuse gives the errors of this package their codes; others the server knows.
-func refuse(err error) error {
+func (h Home) refuse(err error) error {
 	if err == nil {
 		return nil
+	}
+	if errors.Is(err, storage.ErrReadOnly) {
+		return &server.Refusal{Code: server.StoreUnreadable, Err: err,
+			Message: "the place for sessions, " + h.dir + ", cannot be written; nothing was changed; set LOOM_HOME to one that can be"}
 	}
 	code := server.Code("")
 	if _, ok := errors.AsType[*ErrUnknownSession](err); ok {
@@ -194,7 +199,7 @@ func refuse(err error) error {
 	if _, ok := errors.AsType[*ErrWorkspace](err); ok {
 		code = server.BadCwd
 	}
-	if _, ok := errors.AsType[*ErrHome](err); ok && !errors.Is(err, syscall.ENOSPC) {
+	if _, ok := errors.AsType[*ErrHome](err); ok && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		code = server.StoreUnreadable
 	}
 	if _, ok := errors.AsType[*ErrMode](err); ok {

@@ -10,7 +10,7 @@
 //
 // [Store] and its read half [Reader], the queries [BranchQuery], [EntryQuery],
 // [UsageQuery], the read errors [CorruptRow], [UnknownEntry], [BackendFault],
-// [ErrClosed], [ErrFull], and the refusals of an opening [LeaseHeld], [UnsupportedVersion],
+// [ErrClosed], [ErrFull], [ErrReadOnly], and the refusals of an opening [LeaseHeld], [UnsupportedVersion],
 // [OpenFailed]. [Check] walks a whole store and names each broken [Invariant] in
 // a [Finding].
 //
@@ -133,6 +133,10 @@ var ErrClosed = errors.New("the session is closed")
 // ErrFull is behind every error whose cause is that there is no room: a commit's
 // *tx.Faulted, an opening's *OpenFailed, a read's *BackendFault.
 var ErrFull = errors.New("there is no room left")
+
+// ErrReadOnly is behind every error whose cause is that the place of the session
+// cannot be written.
+var ErrReadOnly = errors.New("the place cannot be written")
 
 // CorruptRow: a stored row does not decode, or its digest does not match.
 type CorruptRow struct{ Report *corrupt.Report }

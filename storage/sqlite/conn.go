@@ -35,6 +35,7 @@ const (
 	accessWrite   access = iota // read and write; the file must exist
 	accessTidy                  // reads; the system files that it makes go with it
 	accessPassive               // reads; a log with content stays as it is
+	accessFrozen                // reads a file without a log where no file can be made beside it
 )
 
 // conn is one connection. It is used by one goroutine at a time. The driver is
@@ -44,6 +45,7 @@ type conn struct {
 	c     driver.Conn
 	path  string // absolute
 	stmts map[string]*stmt
+	still *stamp // of a frozen file, when it was opened; nil for others
 }
 
 type stmt struct {
@@ -72,8 +74,15 @@ func dial(path string, a access) (*conn, error) {
 		return nil, err
 	}
 	mode := "rw"
-	if a == accessPassive {
+	var still *stamp
+	switch a {
+	case accessPassive:
 		mode = "ro"
+	case accessFrozen:
+		mode = "ro&immutable=1"
+		if still, err = stampOf(abs); err != nil {
+			return nil, err
+		}
 	}
 	// As a URI, because a plain name ends at its first question mark.
 	name := (&url.URL{Scheme: "file", Path: filepath.ToSlash(abs), RawQuery: "mode=" + mode + "&_dqs=0&_defensive=1&_error_rc=1"}).String()
@@ -81,7 +90,7 @@ func dial(path string, a access) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{c: c, path: abs, stmts: make(map[string]*stmt)}, nil
+	return &conn{c: c, path: abs, stmts: make(map[string]*stmt), still: still}, nil
 }
 
 func (c *conn) prepare(text string) (*stmt, error) {

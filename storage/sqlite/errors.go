@@ -3,6 +3,8 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"syscall"
 
 	"github.com/loom-run/loom/core/corrupt"
@@ -53,6 +55,9 @@ func classify(err error) fault {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return faultFull // of a file that we made ourselves
 	}
+	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
+		return faultReadOnly
+	}
 	e, ok := errors.AsType[*driversqlite.Error](err)
 	if !ok {
 		return faultOther
@@ -89,8 +94,11 @@ func classify(err error) fault {
 // cause is the error that stands behind a refusal: SQLite's own, marked where
 // callers act on what it means.
 func (f fault) cause(err error) error {
-	if f == faultFull {
+	switch f {
+	case faultFull:
 		return fmt.Errorf("%w: %w", storage.ErrFull, err)
+	case faultReadOnly:
+		return fmt.Errorf("%w: %w", storage.ErrReadOnly, err)
 	}
 	return err
 }
@@ -109,7 +117,7 @@ func (f fault) sentence(err error) (happened, remedy string) {
 	case faultForeign:
 		return "the file is not a session", "check its path"
 	case faultReadOnly:
-		return "the session file cannot be written", "check the permissions of the file and its folder"
+		return "the place of the session cannot be written", "check the permissions of the file and its folder"
 	case faultOpen:
 		return "the session file cannot be opened", "check the permissions of the file and its folder"
 	case faultTooBig:
@@ -172,6 +180,9 @@ func openFault(path string, err error) error {
 	f := classify(err)
 	if f == faultDamaged {
 		return damagedSession(damagedPage(err))
+	}
+	if f == faultOpen && unwritable(filepath.Dir(path)) {
+		f = faultReadOnly // SQLite could not make the files beside it
 	}
 	happened, remedy := f.sentence(err)
 	return &storage.OpenFailed{Reason: fmt.Sprintf("cannot open the session %s: %s; nothing was changed; %s", path, happened, remedy), Err: f.cause(err)}

@@ -1,11 +1,14 @@
 package sqlite
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/storage"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,4 +41,74 @@ func TestAFullDiskKeepsEverythingBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+func TestAPlaceThatCannotBeWrittenIsRead(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=4m"); err != nil {
+		t.Skipf("cannot mount a file system here: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(dir, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	cfg, _ := newConfig(t)
+	cfg.Path = filepath.Join(dir, "session.db")
+	s := mustOpen(t, cfg)
+	chain(t, s, newMinter(1), id.EntryID{}, 3)
+	mustClose(t, s)
+	live := cfg
+	live.Path = filepath.Join(dir, "live.db")
+	s = mustOpen(t, live)
+	chain(t, s, newMinter(1), id.EntryID{}, 3)
+	left := filepath.Join(dir, "left.db") // as a killed process leaves it, without the index of its log
+	for _, suffix := range []string{"", "-wal"} {
+		content, err := os.ReadFile(live.Path + suffix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeFile(t, left+suffix, string(content))
+	}
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
+		t.Skipf("cannot make it read-only: %v", err)
+	}
+	before := folder(t, cfg.Path)
+	for name, path := range map[string]string{"closed": cfg.Path, "beside its writer": live.Path} {
+		if sum, err := Peek(path); err != nil || sum.Stats.Messages != 3 {
+			t.Errorf("%s: %+v, %v", name, sum, err)
+			continue
+		}
+		sound(t, path)
+	}
+	if _, err := Peek(left); !errors.Is(err, storage.ErrReadOnly) {
+		t.Errorf("a log without its index: %v", err)
+	}
+	for name, path := range map[string]string{"old": cfg.Path, "new": filepath.Join(dir, "new.db")} {
+		writing := cfg
+		writing.Path = path
+		_, err := Open(writing)
+		if failed := asType[*storage.OpenFailed](t, err); !errors.Is(err, storage.ErrReadOnly) || !strings.Contains(failed.Reason, "cannot be written") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if after := folder(t, cfg.Path); after != before {
+		t.Errorf("it changed\n%s to\n%s", before, after)
+	}
+
+	// Another mount of the same place can write.
+	r, err := OpenReader(cfg.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Owner = "second"
+	s = mustOpen(t, cfg)
+	_, err = r.Stats()
+	if fault := asType[*storage.BackendFault](t, err); !strings.Contains(fault.Reason, "written by another process while it was read") {
+		t.Errorf("under a reader without locks: %v", err)
+	}
 }

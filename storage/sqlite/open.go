@@ -342,7 +342,19 @@ func readState(c *conn) (sessionRow, *leaseRow, error) {
 
 // dialQuiet opens a connection that reads the file and leaves no trace.
 func dialQuiet(path string, busy time.Duration) (*conn, error) {
-	return dialReader(path, quiet(path), busy)
+	a := quiet(path)
+	c, err := dialReader(path, a, busy)
+	if err == nil {
+		// The first read is the first use of the files beside it.
+		if err = c.once("SELECT count(*) FROM sqlite_schema", nil); err == nil {
+			return c, nil
+		}
+		err = errors.Join(err, c.close())
+	}
+	if freezable(path, a, err) {
+		return dialReader(path, accessFrozen, busy)
+	}
+	return nil, err
 }
 
 func dialReader(path string, a access, busy time.Duration) (*conn, error) {

@@ -102,6 +102,9 @@ func look(path string, judge func(*conn) (exists bool, err error)) (*conn, error
 		if err == nil && !exists {
 			err = emptyFile(path)
 		}
+		if moved := c.unmoved(); moved != nil {
+			err = &storage.OpenFailed{Reason: moved.Error(), Err: moved}
+		}
 		return err
 	})
 	if err != nil {

@@ -23,7 +23,11 @@ func (r *reads) query(f func(c *conn) error) error {
 		return readFault(err)
 	}
 	defer r.readers.put(c)
-	return readFault(f(c))
+	err = f(c)
+	if moved := c.unmoved(); moved != nil {
+		err = moved // whatever was read, or could not be
+	}
+	return readFault(err)
 }
 
 // view is query for several statements that must see one state.
