@@ -27,7 +27,8 @@
 //
 // A session is opened, and its lease taken, only to run something; reading never
 // takes it. Before an interrupted run goes on, no command of the process that was
-// interrupted is alive. A session that is closed here leaves no process and no
+// interrupted is alive, as far as broker/jail can tell. The keys of providers are
+// in no result of a tool. A session that is closed here leaves no process and no
 // lease behind.
 package node
 

@@ -21,6 +21,7 @@ import (
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/policy"
 	"github.com/loom-run/loom/prompt"
+	"github.com/loom-run/loom/provider/catalogue"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/storage/sqlite"
 	"github.com/loom-run/loom/tools"
@@ -221,6 +222,7 @@ func (s *Slot) awaitTools() error {
 func (s *Slot) run(r *resident, o Opening) (err error) {
 	r.broker, err = broker.New(broker.Config{
 		Mode: r.mode, Workspace: r.cwd, Environ: s.node.cfg.Environ, Fence: jail.NewFence(s.node.home.fence(s.id)),
+		Secrets: broker.SecretsOf(s.node.cfg.Environ, catalogue.KeyVariable),
 	})
 	if err != nil {
 		return err
