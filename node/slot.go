@@ -177,7 +177,7 @@ func (r *resident) place() error {
 		return err
 	}
 	if !ok {
-		return errors.New("the session does not say which directory it works in: it was never completed and holds nothing")
+		return errors.New("the session does not say which directory it works in, so nothing can run in it; it is unchanged, `loom sessions show` prints what it holds")
 	}
 	if st, err := os.Stat(cwd); err != nil || !st.IsDir() {
 		return &ErrWorkspace{cwd, err}
