@@ -76,6 +76,7 @@ func dial(path string, a access) (*conn, error) {
 	mode := "rw"
 	var still *stamp
 	switch a {
+	case accessWrite, accessTidy:
 	case accessPassive:
 		mode = "ro"
 	case accessFrozen:

@@ -94,10 +94,10 @@ func classify(err error) fault {
 // cause is the error that stands behind a refusal: SQLite's own, marked where
 // callers act on what it means.
 func (f fault) cause(err error) error {
-	switch f {
-	case faultFull:
+	if f == faultFull {
 		return fmt.Errorf("%w: %w", storage.ErrFull, err)
-	case faultReadOnly:
+	}
+	if f == faultReadOnly {
 		return fmt.Errorf("%w: %w", storage.ErrReadOnly, err)
 	}
 	return err

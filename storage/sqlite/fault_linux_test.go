@@ -106,7 +106,7 @@ func TestAPlaceThatCannotBeWrittenIsRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg.Owner = "second"
-	s = mustOpen(t, cfg)
+	mustOpen(t, cfg)
 	_, err = r.Stats()
 	if fault := asType[*storage.BackendFault](t, err); !strings.Contains(fault.Reason, "written by another process while it was read") {
 		t.Errorf("under a reader without locks: %v", err)

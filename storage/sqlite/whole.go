@@ -79,7 +79,7 @@ func loggedPages(path string, pageSize int64) (map[int64]bool, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	return committedPages(bufio.NewReaderSize(f, 1<<16), pageSize)
 }
 
