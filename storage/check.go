@@ -15,12 +15,13 @@ import (
 type Invariant string
 
 // The rules that a structural check knows. Backends add none of their own: what
-// is particular to one is found under the first four names.
+// is particular to one is found under the first five names.
 const (
 	BackendSound     Invariant = "backend-sound"      // the backend's own check finds nothing
 	RowIntact        Invariant = "row-intact"         // digest and columns belong to the payload, which decodes
 	OneSessionRow    Invariant = "one-session-row"    // exactly one, and readable
 	IDsIndexed       Invariant = "ids-indexed"        // an id leads to its row, and to no other
+	PathIndexed      Invariant = "path-indexed"       // what speeds up scans of a path agrees with the parents
 	SeqUnique        Invariant = "seq-unique"         // over entries, ledger and registers, from 1 up
 	SeqBelowNext     Invariant = "seq-below-next"     // nothing is stored at a seq that is still to come
 	IDUnique         Invariant = "id-unique"          // over entries and ledger

@@ -9,7 +9,7 @@
 // # Key types
 //
 // [Store] and its read half [Reader], the queries [BranchQuery], [EntryQuery],
-// [UsageQuery], the read errors [CorruptRow], [UnknownEntry], [BackendFault],
+// [UsageQuery], the [Outcome] of a commit among several, the read errors [CorruptRow], [UnknownEntry], [BackendFault],
 // [ErrClosed], [ErrFull], [ErrReadOnly], and the refusals of an opening [LeaseHeld], [UnsupportedVersion],
 // [OpenFailed]. [Check] walks a whole store and names each broken [Invariant] in
 // a [Finding].
@@ -59,6 +59,8 @@ type Reader interface {
 	ScanBranch(q BranchQuery) ([]entry.Entry, error)
 	// ScanEntries reads entries by seq.
 	ScanEntries(q EntryQuery) ([]entry.Entry, error)
+	// ScanEntryHeads is ScanEntries without the payloads, which are not read.
+	ScanEntryHeads(q EntryQuery) ([]Head, error)
 	// ScanUsage reads the ledger by seq.
 	ScanUsage(q UsageQuery) ([]entry.UsageRow, error)
 	// Stats returns the counters that commits maintain.
@@ -73,6 +75,22 @@ type Store interface {
 	// Commit applies t or refuses it with one of *tx.StaleExpectation,
 	// *tx.Corruption, *tx.Faulted, *tx.LeaseLost. It cannot be cancelled.
 	Commit(t tx.Tx) (tx.Result, error)
+	// CommitAll commits several transactions in order, each whole or refused by
+	// itself, as so many calls of Commit would; those that are applied become
+	// durable together. A fault of the backend may refuse all of them.
+	CommitAll(txs ...tx.Tx) []Outcome
+}
+
+// Outcome is what became of one of several transactions: a result or a refusal.
+type Outcome struct {
+	Result tx.Result
+	Err    error
+}
+
+// Head is where an entry stands, without what it says.
+type Head struct {
+	ID, Parent id.EntryID // Parent is absent for a root
+	Seq        int64
 }
 
 // KeyedCell is a listed register.

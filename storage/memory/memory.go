@@ -90,6 +90,21 @@ type change struct {
 func (s *Store) Commit(t tx.Tx) (tx.Result, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.commit(t)
+}
+
+// CommitAll implements storage.Store.
+func (s *Store) CommitAll(txs ...tx.Tx) []storage.Outcome {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	outcomes := make([]storage.Outcome, len(txs))
+	for i, t := range txs {
+		outcomes[i].Result, outcomes[i].Err = s.commit(t)
+	}
+	return outcomes
+}
+
+func (s *Store) commit(t tx.Tx) (tx.Result, error) {
 	if s.closed {
 		return tx.Result{}, &tx.Faulted{Reason: storage.ErrClosed.Error(), Err: storage.ErrClosed}
 	}
@@ -356,6 +371,19 @@ func (s *Store) ScanEntries(q storage.EntryQuery) ([]entry.Entry, error) {
 	return scan(s.entries, q.Order, q.Limit, func(e entry.Entry) bool {
 		return within(e.Seq, q.FromSeq, q.ToSeq) && matches(e, q.Kind, q.CustomType)
 	}), nil
+}
+
+// ScanEntryHeads implements storage.Store.
+func (s *Store) ScanEntryHeads(q storage.EntryQuery) ([]storage.Head, error) {
+	rows, err := s.ScanEntries(q)
+	if err != nil {
+		return nil, err
+	}
+	heads := make([]storage.Head, len(rows))
+	for i, e := range rows {
+		heads[i] = storage.Head{ID: e.ID, Parent: e.Parent, Seq: e.Seq}
+	}
+	return heads, nil
 }
 
 // ScanUsage implements storage.Store.

@@ -10,43 +10,24 @@ import (
 	"github.com/loom-run/loom/storage"
 )
 
-// walkFrom walks from an entry to the root, newest first, one descent by key for
-// each entry. The rows come one by one, so that a walk may end early.
-const walkFrom = `WITH RECURSIVE path(seq, parent_seq) AS (
-  SELECT e.seq, e.parent_seq FROM ids i CROSS JOIN entries e ON e.seq = i.seq WHERE i.id = ?
-  UNION ALL
-  SELECT e.seq, e.parent_seq FROM path p CROSS JOIN entries e ON e.seq = p.parent_seq
-) SELECT `
-
 const (
-	walkHeads = walkFrom + headColumns + " FROM path CROSS JOIN entries e ON e.seq = path.seq"
-	walkRows  = walkFrom + entryColumns + " FROM path CROSS JOIN entries e ON e.seq = path.seq"
-	rowAt     = "SELECT " + entryColumns + " FROM entries e WHERE e.seq = ?"
+	startOf = "SELECT " + headColumns + " FROM ids i CROSS JOIN entries e ON e.seq = i.seq WHERE i.id = ?"
+	headAt  = "SELECT " + headColumns + " FROM entries e WHERE e.seq = ?"
+	rowAt   = "SELECT " + entryColumns + " FROM entries e WHERE e.seq = ?"
+	rowsTo  = "SELECT " + entryColumns + " FROM entries e WHERE e.seq <= ? ORDER BY e.seq DESC"
 )
 
-// ScanBranch walks the path from an entry to the root: see
-// [storage.BranchQuery]. The cost is that of the path down to the stop or, newest
-// first, to the last row returned.
+// ScanBranch walks the path from an entry to the root: see [storage.BranchQuery].
+// The cost is that of the rows returned, each with a logarithm of the length of the
+// path at most; a plain scan from the newest on costs its rows alone.
 func (r *reads) ScanBranch(q storage.BranchQuery) (list []entry.Entry, err error) {
 	err = r.view(func(c *conn) error {
-		if q.Order != storage.OldestFirst && q.Kind == "" && q.CustomType == nil && q.Cursor == nil {
-			list, err = scanAll(c, q)
-			return err
+		s := &branchScan{c: c, q: q, limit: -1}
+		if q.Limit != nil {
+			s.limit = max(*q.Limit, 0)
 		}
-		chosen, err := choose(c, q)
-		if err != nil {
-			return err
-		}
-		for _, seq := range chosen {
-			if err := c.each(rowAt, func(row row) (bool, error) {
-				_, e, err := decodeEntry(row)
-				list = append(list, e)
-				return true, err
-			}, seq); err != nil {
-				return err
-			}
-		}
-		return nil
+		list, err = s.run()
+		return err
 	})
 	if err != nil {
 		return nil, err
@@ -54,149 +35,250 @@ func (r *reads) ScanBranch(q storage.BranchQuery) (list []entry.Entry, err error
 	return list, nil
 }
 
-// scanAll reads payloads as it walks: every row up to the stop or limit is
-// returned.
-func scanAll(c *conn, q storage.BranchQuery) (list []entry.Entry, err error) {
-	w := walker{start: q.Start}
-	sieve, cut := newSieve(q), newCut(q)
-	err = w.run(c, walkRows, func(h head, row row) (bool, error) {
-		keep, more := cut.take(sieve.mark(h))
-		if !keep {
-			return more, nil
+// branchScan answers one query. Stop and cursor become bounds of seqs, since seqs
+// only fall on the way to the root; then the rows are walked where most of them are
+// wanted, and searched where few may be.
+type branchScan struct {
+	c     *conn
+	q     storage.BranchQuery
+	limit int // negative for none
+	path  path
+	lo    int64 // seqs wanted, inclusive
+	hi    int64
+}
+
+func (s *branchScan) run() ([]entry.Entry, error) {
+	start, err := s.startHead()
+	if err != nil {
+		return nil, err
+	}
+	s.path = path{start, s.headAt}
+	if s.lo, s.hi = oldest, newest; s.limit == 0 {
+		return nil, nil
+	}
+	if err := s.bound(); err != nil || s.lo > s.hi {
+		return nil, err
+	}
+	dense := s.q.CustomType == nil && (s.q.Kind == "" || s.q.Kind == entry.KindMessage)
+	switch {
+	case s.q.CustomType != nil && s.q.Kind != "" && s.q.Kind != entry.KindCustom:
+		return nil, nil // nothing is both
+	case dense && s.q.Order != storage.OldestFirst:
+		return s.walkFrom(start)
+	case s.q.Kind == "" && s.q.CustomType == nil:
+		return s.walkOldest(start)
+	}
+	return s.search()
+}
+
+// bound turns stop and cursor into bounds.
+func (s *branchScan) bound() error {
+	stops, err := s.stops()
+	if err != nil {
+		return err
+	}
+	oldestFirst := s.q.Order == storage.OldestFirst
+	for _, at := range stops {
+		if oldestFirst {
+			s.hi = min(s.hi, at)
+		} else {
+			s.lo = max(s.lo, at)
 		}
-		_, e, err := decodeEntry(row)
-		list = append(list, e)
-		return more, err
-	})
+	}
+	switch at := s.q.Cursor; {
+	case at == nil:
+	case oldestFirst && *at == newest, !oldestFirst && *at == oldest:
+		s.lo, s.hi = newest, oldest
+	case oldestFirst:
+		s.lo = max(s.lo, *at+1)
+	default:
+		s.hi = min(s.hi, *at-1)
+	}
+	return nil
+}
+
+// stops are the seqs of the rows at which the scan ends, as far as they are on the
+// path: the first of the kind in the order of the scan, and the row of the id.
+func (s *branchScan) stops() (list []int64, err error) {
+	if kind := s.q.StopAtKind; kind != "" {
+		want := &stretch{oldest, newest, marksOf(kind, nil), func(h *head) bool { return h.kind == kind }}
+		err = s.path.search(s.q.Order, want, func(h *head) bool {
+			list = append(list, h.seq)
+			return false
+		})
+	}
+	if stop := s.q.StopAtID; err == nil && !stop.IsZero() {
+		var found, on *head
+		if found, err = s.one(startOf, uuid(stop)); err == nil && found != nil {
+			on, err = s.path.climb(s.path.start, found.seq)
+		}
+		if on != nil && on.seq == found.seq {
+			list = append(list, on.seq)
+		}
+	}
 	return list, err
 }
 
-// choose walks without payloads and returns the seqs to read, in order.
-func choose(c *conn, q storage.BranchQuery) (chosen []int64, err error) {
-	w := walker{start: q.Start}
-	sieve, cut := newSieve(q), newCut(q)
-	var marks []mark // of an oldest-first scan, which begins at the far end
-	err = w.run(c, walkHeads, func(h head, _ row) (bool, error) {
-		m := sieve.mark(h)
-		if q.Order == storage.OldestFirst {
-			marks = append(marks, m)
-			return true, nil
+// walkFrom reads every row of the bounds from the newest on.
+func (s *branchScan) walkFrom(start *head) (list []entry.Entry, err error) {
+	from, err := s.path.climb(start, s.hi)
+	if err != nil || from == nil || from.seq < s.lo {
+		return nil, err
+	}
+	return list, s.walk(from, func(h *head, r row) (bool, error) {
+		if h.seq < s.lo {
+			return false, nil
 		}
-		keep, more := cut.take(m)
-		if keep {
-			chosen = append(chosen, m.seq)
+		if s.q.Kind == "" || s.q.Kind == h.kind {
+			e, err := s.c.entry(r)
+			if err != nil {
+				return false, err
+			}
+			list = append(list, e)
 		}
-		return more, nil
+		return len(list) != s.limit, nil
 	})
-	for _, m := range slices.Backward(marks) {
-		keep, more := cut.take(m)
-		if keep {
-			chosen = append(chosen, m.seq)
+}
+
+// walkOldest reads the rows of the bounds from the oldest on: it finds the newest
+// row of the page by its depth and walks up from there.
+func (s *branchScan) walkOldest(start *head) (list []entry.Entry, err error) {
+	last, err := s.path.climb(start, s.hi)
+	if err != nil || last == nil || last.seq < s.lo {
+		return nil, err
+	}
+	if s.limit > 0 {
+		depth := int64(s.limit) - 1
+		if s.lo > oldest {
+			before, err := s.path.climb(last, s.lo-1)
+			if err != nil {
+				return nil, err
+			}
+			if before != nil {
+				depth += before.depth + 1
+			}
 		}
-		if !more {
-			break
+		if last, err = s.path.level(last, min(depth, last.depth)); err != nil {
+			return nil, err
 		}
 	}
-	return chosen, err
+	err = s.walk(last, func(h *head, r row) (bool, error) {
+		if h.seq < s.lo {
+			return false, nil
+		}
+		e, err := s.c.entry(r)
+		list = append(list, e)
+		return true, err
+	})
+	slices.Reverse(list)
+	return list, err
 }
 
-// mark is what a scan decides about one row of the path.
-type mark struct {
-	seq    int64
-	stop   bool // the scan ends here, inclusively
-	passes bool // the filter
-}
-
-// sieve finds the stops of a scan and the rows that pass its filter.
-type sieve struct {
-	storage.BranchQuery
-	stopID string // the 16 bytes; "" for none
-}
-
-func newSieve(q storage.BranchQuery) sieve { return sieve{q, string(uuid(q.StopAtID))} }
-
-func (s *sieve) mark(h head) mark {
-	return mark{
-		seq:  h.seq,
-		stop: s.StopAtKind != "" && h.kind == s.StopAtKind || s.stopID != "" && h.id == s.stopID,
-		passes: (s.Kind == "" || h.kind == s.Kind) &&
-			(s.CustomType == nil || h.kind == entry.KindCustom && h.customType != nil && *h.customType == *s.CustomType),
+// search finds the rows of the bounds that the filter keeps, then reads them.
+func (s *branchScan) search() (list []entry.Entry, err error) {
+	kind := s.q.Kind
+	if s.q.CustomType != nil {
+		kind = entry.KindCustom
 	}
-}
-
-// cut applies stop, filter, cursor and limit to the marks of a path, in the
-// order of the scan.
-type cut struct {
-	oldest bool
-	cursor *int64
-	left   int // rows still wanted; negative for all
-}
-
-func newCut(q storage.BranchQuery) *cut {
-	c := &cut{oldest: q.Order == storage.OldestFirst, cursor: q.Cursor, left: -1}
-	if q.Limit != nil {
-		c.left = max(*q.Limit, 0)
-	}
-	return c
-}
-
-func (c *cut) take(m mark) (keep, more bool) {
-	if c.left == 0 {
-		return false, false
-	}
-	keep = m.passes && (c.cursor == nil || c.oldest && m.seq > *c.cursor || !c.oldest && m.seq < *c.cursor)
-	if keep {
-		c.left--
-	}
-	return keep, !m.stop && c.left != 0
-}
-
-// walker follows one path and trusts no link of it.
-type walker struct {
-	start id.EntryID
-	seen  bool
-	next  *int64 // seq of the parent to come; nil at the root
-}
-
-// run shows the rows of the walk until visit returns false.
-func (w *walker) run(c *conn, text string, visit func(h head, r row) (bool, error)) error {
-	ended := false
-	err := c.each(text, func(r row) (bool, error) {
-		cols := read(r, "entry on the path of "+w.start.String())
-		h := readHead(cols)
-		if err := cols.damaged(); err != nil {
+	want := &stretch{s.lo, s.hi, marksOf(kind, s.q.CustomType), func(h *head) bool {
+		return h.kind == kind && (s.q.CustomType == nil || h.customType != nil && *h.customType == *s.q.CustomType)
+	}}
+	var chosen []int64
+	err = s.path.search(s.q.Order, want, func(h *head) bool {
+		chosen = append(chosen, h.seq)
+		return len(chosen) != s.limit
+	})
+	for i := 0; err == nil && i < len(chosen); i++ {
+		err = s.c.each(rowAt, func(r row) (bool, error) {
+			e, err := s.c.entry(r)
+			list = append(list, e)
 			return false, err
+		}, chosen[i])
+	}
+	return list, err
+}
+
+// strays is how many rows of other branches a walk steps over before it looks up
+// the next row of its own.
+const strays = 4
+
+// walk shows the rows of the path from a row to the root until visit returns false.
+// Rows of one branch mostly follow each other in the table, so they are read as a
+// range; rows of others between them are stepped over while they are few.
+func (s *branchScan) walk(from *head, visit func(*head, row) (bool, error)) error {
+	next, depth, ended := from.seq, from.depth, false
+	for !ended {
+		at, missed := next, 0
+		err := s.c.each(rowsTo, func(r row) (bool, error) {
+			if seq, ok := r[0].(int64); ok && seq > next && seq < at {
+				missed++
+				return missed < strays, nil
+			}
+			h, err := verifiedHead(r)
+			if err != nil {
+				return false, err
+			}
+			if h.seq != next || h.depth != depth || !h.placed() {
+				return false, s.broken(fmt.Sprintf("seq %d at depth %d", next, depth), fmt.Sprintf("seq %d at depth %d", h.seq, h.depth))
+			}
+			more, err := visit(h, r)
+			if err != nil || !more || h.parent == nil {
+				ended = true
+				return false, err
+			}
+			next, depth, missed = *h.parent, h.depth-1, 0
+			return true, nil
+		}, at)
+		if err != nil {
+			return err
 		}
-		if err := w.step(h); err != nil {
-			return false, err
+		if !ended && next == at && missed == 0 {
+			return s.broken(fmt.Sprintf("an entry at seq %d", next), "none")
 		}
-		more, err := visit(h, r)
-		ended = !more
-		return more, err
-	}, uuid(w.start))
-	switch {
-	case err != nil || ended:
-		return err
-	case !w.seen:
-		return &storage.UnknownEntry{ID: w.start}
-	case w.next != nil:
-		return brokenPath(w.start, fmt.Sprintf("an entry at seq %d", *w.next), "none")
 	}
 	return nil
 }
 
-// step checks that a row is the one that its predecessor named.
-func (w *walker) step(h head) error {
+func (s *branchScan) startHead() (*head, error) {
+	h, err := s.one(startOf, uuid(s.q.Start))
 	switch {
-	case !w.seen && h.id != string(uuid(w.start)):
-		return brokenPath(w.start, "a row of that id", uuidText([]byte(h.id)))
-	case w.seen && (w.next == nil || h.seq != *w.next):
-		return brokenPath(w.start, "the end of the path", fmt.Sprintf("seq %d", h.seq))
-	case h.parent != nil && *h.parent >= h.seq:
-		return brokenPath(w.start, "a parent that is older than its child", fmt.Sprintf("seq %d under %d", h.seq, *h.parent))
+	case err != nil:
+		return nil, err
+	case h == nil:
+		return nil, &storage.UnknownEntry{ID: s.q.Start}
+	case h.id != string(uuid(s.q.Start)):
+		return nil, s.broken("a row of that id", uuidText([]byte(h.id)))
+	case !h.placed():
+		return nil, s.broken("links to older entries", fmt.Sprintf("those of seq %d", h.seq))
 	}
-	w.seen, w.next = true, h.parent
-	return nil
+	return h, nil
+}
+
+// headAt reads a head of the path by its seq. Its depth is known beforehand, so that
+// a link that leads elsewhere is noticed.
+func (s *branchScan) headAt(seq, depth int64) (*head, error) {
+	h, err := s.one(headAt, seq)
+	switch {
+	case err != nil:
+		return nil, err
+	case h == nil:
+		return nil, s.broken(fmt.Sprintf("an entry at seq %d", seq), "none")
+	case h.depth != depth || !h.placed():
+		return nil, s.broken(fmt.Sprintf("depth %d at seq %d", depth, seq), fmt.Sprintf("depth %d", h.depth))
+	}
+	return h, nil
+}
+
+func (s *branchScan) one(text string, arg any) (*head, error) {
+	r, ok, err := s.c.one(text, arg)
+	if err != nil || !ok {
+		return nil, err
+	}
+	return verifiedHead(r)
+}
+
+func (s *branchScan) broken(expected, seen string) error {
+	return brokenPath(s.q.Start, expected, seen)
 }
 
 func brokenPath(start id.EntryID, expected, seen string) error {

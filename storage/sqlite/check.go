@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"fmt"
+	"strconv"
 
 	"github.com/loom-run/loom/core/corrupt"
 	"github.com/loom-run/loom/core/id"
@@ -91,11 +92,13 @@ func walkSession(c *conn, v storage.Visitor) error {
 }
 
 // walkEntries compares each entry's parent_seq with the parent that its payload
-// names, besides what decoding verifies.
+// names, and its place in the path index with the one that the parents give it,
+// besides what decoding verifies.
 func walkEntries(c *conn, v storage.Visitor) error {
+	index := make(map[int64]*head)
 	const text = "SELECT " + entryColumns + ", p.id FROM entries e LEFT JOIN entries p ON p.seq = e.parent_seq ORDER BY e.seq"
 	return c.each(text, func(r row) (bool, error) {
-		h, e, err := decodeEntry(r[:len(r)-1])
+		h, e, err := c.decodeEntry(r[:len(r)-1])
 		if err != nil {
 			d := damagedRow(storage.EntryTable, "entry", err)
 			d.Seq = h.seq
@@ -107,9 +110,45 @@ func walkEntries(c *conn, v storage.Visitor) error {
 			v.Damage(damage(storage.RowIntact, "", "entry "+e.ID.String(),
 				fmt.Sprintf("its parent is %s, but parent_seq leads to %s", orNone(e.Parent.String()), orNone(uuidText(parent)))))
 		}
+		if d := misplaced(index, h); d != "" {
+			v.Damage(damage(storage.PathIndexed, "", "entry "+e.ID.String(), d))
+		}
 		v.Entry(e)
 		return true, nil
 	})
+}
+
+// misplaced computes the place of a head anew from those above it and says how the
+// stored one differs. What stands under a damaged row is not judged.
+func misplaced(index map[int64]*head, h *head) string {
+	own := &head{seq: h.seq, kind: h.kind, customType: h.customType}
+	index[h.seq] = own
+	var parent, jump *head
+	if h.parent != nil {
+		if parent = index[*h.parent]; parent == nil {
+			delete(index, h.seq)
+			return ""
+		}
+		if jump = parent; parent.jump != nil {
+			jump = index[*parent.jump]
+		}
+	}
+	own.link(parent, jump)
+	own.customType = nil // what is kept of a million rows is small
+	if own.depth == h.depth && own.marks == h.marks && equal(own.jump, h.jump) {
+		return ""
+	}
+	return fmt.Sprintf("its place is depth %d, jump %s, marks %x; the parents give depth %d, jump %s, marks %x",
+		h.depth, seqText(h.jump), int64(h.marks), own.depth, seqText(own.jump), int64(own.marks))
+}
+
+func equal(a, b *int64) bool { return a == b || a != nil && b != nil && *a == *b }
+
+func seqText(n *int64) string {
+	if n == nil {
+		return "none"
+	}
+	return strconv.FormatInt(*n, 10)
 }
 
 func orNone(s string) string {
@@ -155,7 +194,7 @@ func walkIDs(c *conn, v storage.Visitor) error {
 
 func walkRegisters(c *conn, v storage.Visitor) error {
 	return c.each("SELECT "+registerColumns+" FROM registers ORDER BY ns, key", func(r row) (bool, error) {
-		ns, key, cell, err := decodeRegister(r)
+		ns, key, cell, err := c.decodeRegister(r)
 		if err != nil {
 			d := damagedRow(storage.RegisterTable, "register", err)
 			d.Seq = cell.Seq

@@ -1,40 +1,92 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/loom-run/loom/core/corrupt"
 	"github.com/loom-run/loom/core/entry"
-	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/storage"
 )
 
 // Commit applies t, or refuses it and changes nothing: see [storage.Store].
 func (s *Store) Commit(t tx.Tx) (tx.Result, error) {
-	if err := admissible(t); err != nil {
-		return tx.Result{}, err
+	o := s.CommitAll(t)[0]
+	return o.Result, o.Err
+}
+
+// CommitAll applies several transactions with one flush: see [storage.Store].
+func (s *Store) CommitAll(txs ...tx.Tx) []storage.Outcome {
+	outcomes := make([]storage.Outcome, len(txs))
+	for i, t := range txs {
+		outcomes[i].Err = admissible(t)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.usable(); err != nil {
-		return tx.Result{}, err
+	err := s.usable()
+	if err == nil {
+		err = s.batch(txs, outcomes)
 	}
-	a := &application{w: s.w, recent: s.recent}
-	held := s.lease
-	if err := s.w.within("BEGIN IMMEDIATE", func() error { return s.apply(t, a) }); err != nil {
-		s.lease = held
-		return tx.Result{}, s.refused(err)
+	for i := range outcomes {
+		switch o := &outcomes[i]; {
+		case o.Err != nil:
+		case err != nil:
+			*o = storage.Outcome{Err: err}
+		case s.cfg.AfterCommit != nil:
+			s.cfg.AfterCommit(o.Result)
+		}
 	}
-	if len(a.fresh) > 0 {
-		s.recent = a.fresh
+	return outcomes
+}
+
+// batch applies what is admissible of txs inside one transaction of SQLite. Its
+// error refuses all of it; a refusal of one alone is in its outcome.
+func (s *Store) batch(txs []tx.Tx, outcomes []storage.Outcome) error {
+	return s.change(func(row *sessionRow, now int64) error {
+		for i, t := range txs {
+			if outcomes[i].Err != nil {
+				continue
+			}
+			a := &application{w: s.w, now: now, session: *row, known: &s.known, heads: &s.heads}
+			err := s.alone(len(txs), func() error { return a.apply(t) })
+			if refusal := refusalOf(err); refusal != nil && len(txs) > 1 {
+				outcomes[i].Err = refusal
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			*row, outcomes[i].Result = a.session, a.result
+			s.known.learn(a.cells)
+		}
+		return nil
+	})
+}
+
+// alone runs f so that its error takes back what f wrote, and nothing else of a
+// batch. The only transaction of a batch is taken back with it.
+func (s *Store) alone(of int, f func() error) error {
+	if of == 1 {
+		return f()
 	}
-	if s.cfg.AfterCommit != nil {
-		s.cfg.AfterCommit(a.result)
+	if _, err := s.w.exec("SAVEPOINT one"); err != nil {
+		return err
 	}
-	return a.result, nil
+	err := f()
+	if err != nil {
+		s.heads = heads{}
+		if _, undone := s.w.exec("ROLLBACK TO one"); undone != nil {
+			return errors.Join(undone, err)
+		}
+	}
+	if _, done := s.w.exec("RELEASE one"); done != nil {
+		return errors.Join(done, err)
+	}
+	return err
 }
 
 // admissible refuses what no state of the session could make right.
@@ -69,23 +121,26 @@ func admissible(t tx.Tx) error {
 	return nil
 }
 
-// apply is the body of a commit, between BEGIN IMMEDIATE and COMMIT.
-func (s *Store) apply(t tx.Tx, a *application) error {
-	session, lease, err := readState(s.w)
-	if err != nil {
-		return err
-	}
-	if err := s.lost(lease); err != nil {
-		return err
-	}
+// application applies the writes of one transaction, in order. session is the
+// row as it will be; the write in hand gets its nextSeq.
+type application struct {
+	w       *conn
+	now     int64
+	session sessionRow
+	result  tx.Result
+	known   *knowledge
+	cells   map[register.Address]int64 // seqs of the cells that it wrote; 0 for deleted ones
+	heads   *heads
+	spent   *usage.Usage // of the ledger rows of this transaction
+}
+
+func (a *application) apply(t tx.Tx) error {
 	for _, e := range t.Expected {
-		if err := s.expect(e); err != nil {
+		if err := a.expect(e); err != nil {
 			return err
 		}
 	}
-	now := s.cfg.Clock()
-	a.session = session
-	a.result = tx.Result{FirstSeq: session.nextSeq, Seqs: make([]int64, 0, len(t.Writes)), Timestamp: now}
+	a.result = tx.Result{FirstSeq: a.session.nextSeq, Seqs: make([]int64, 0, len(t.Writes)), Timestamp: a.now}
 	for _, w := range t.Writes {
 		a.result.Seqs = append(a.result.Seqs, a.session.nextSeq)
 		if err := a.write(w); err != nil {
@@ -93,47 +148,30 @@ func (s *Store) apply(t tx.Tx, a *application) error {
 		}
 		a.session.nextSeq++
 	}
-	if len(t.Writes) > 0 {
-		if err := a.finish(); err != nil {
-			return err
-		}
-	}
-	if l := s.lease; now+s.cfg.LeaseTTL.Milliseconds()-l.expiresAt >= s.LeaseInterval().Milliseconds() {
-		l.expiresAt = now + s.cfg.LeaseTTL.Milliseconds()
-		return s.renew(l)
-	}
-	return nil
+	return a.account()
 }
 
 // expect judges one expectation against the state before the transaction.
-func (s *Store) expect(e tx.Expectation) error {
-	r, ok, err := s.w.one("SELECT seq FROM registers WHERE ns = ? AND key = ?", string(e.NS), e.Key)
-	if err != nil {
-		return err
-	}
-	var seq int64
-	if ok {
-		c := read(r, "register "+e.String())
-		seq = c.num()
-		if err := c.damaged(); err != nil {
+func (a *application) expect(e tx.Expectation) error {
+	seq, known := a.known.cells[e.Address]
+	if !known {
+		r, ok, err := a.w.one("SELECT seq FROM registers WHERE ns = ? AND key = ?", string(e.NS), e.Key)
+		if err != nil {
 			return err
 		}
+		if ok {
+			c := read(r, "register "+e.String())
+			seq = c.num()
+			if err := c.damaged(); err != nil {
+				return err
+			}
+		}
+		a.known.learn(map[register.Address]int64{e.Address: seq})
 	}
-	if ok != (e.Seq != 0) || seq != e.Seq {
+	if seq != e.Seq {
 		return &tx.StaleExpectation{Failed: e}
 	}
 	return nil
-}
-
-// application applies the writes of one transaction, in order. session is the
-// row as it will be; the write in hand gets its nextSeq.
-type application struct {
-	w       *conn
-	session sessionRow
-	result  tx.Result
-	fresh   map[id.EntryID]int64 // seqs of the entries of this transaction
-	recent  map[id.EntryID]int64 // of the last one that had any: the usual parents
-	spent   *usage.Usage         // of the ledger rows of this transaction
 }
 
 func (a *application) write(w tx.Write) error {
@@ -145,6 +183,7 @@ func (a *application) write(w tx.Write) error {
 	case tx.SetRegister:
 		return a.set(w)
 	case tx.DeleteRegister:
+		a.wrote(w.Address, 0)
 		_, err := a.w.exec("DELETE FROM registers WHERE ns = ? AND key = ?", string(w.NS), w.Key)
 		return err
 	}
@@ -152,18 +191,14 @@ func (a *application) write(w tx.Write) error {
 }
 
 func (a *application) insertEntry(e entry.Entry) error {
-	h := head{seq: a.session.nextSeq, id: string(uuid(e.ID)), kind: e.Body.Kind()}
+	now := a.result.Timestamp
+	h := &head{seq: a.session.nextSeq, id: string(uuid(e.ID)), kind: e.Body.Kind(), ts: now}
 	if c, ok := e.Body.(entry.Custom); ok {
 		h.customType = &c.Type
 	}
-	if !e.Parent.IsZero() {
-		at, err := a.parent(e)
-		if err != nil {
-			return err
-		}
-		h.parent = &at
+	if err := a.place(h, e); err != nil {
+		return err
 	}
-	now := a.result.Timestamp
 	e.Seq, e.Timestamp = h.seq, now
 	payload := entry.Encode(e)
 	if _, err := entry.Parse(payload); err != nil {
@@ -172,37 +207,52 @@ func (a *application) insertEntry(e entry.Entry) error {
 	if err := a.claim("entry "+e.ID.String(), []byte(h.id)); err != nil {
 		return err
 	}
-	_, err := a.w.exec("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		h.seq, []byte(h.id), optional(h.parent), string(h.kind), optional(h.customType), now, entryDigest(h, now, payload), payload)
+	kept, err := a.storeEntry(h, payload)
 	if err != nil {
 		return err
 	}
-	if a.fresh == nil {
-		a.fresh = make(map[id.EntryID]int64)
+	h.payload = kept.digest()
+	_, err = a.w.exec("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		h.seq, []byte(h.id), optional(h.parent), h.depth, optional(h.jump), int64(h.marks), string(h.kind), optional(h.customType), now,
+		h.payload, h.digest(), nullable(kept.shares), kept.text)
+	if err != nil {
+		return err
 	}
-	a.fresh[e.ID] = h.seq
+	a.heads.add(h)
 	if h.kind == entry.KindMessage {
 		a.session.messages++
 	}
 	return nil
 }
 
-// parent finds the seq of an entry's parent.
-func (a *application) parent(e entry.Entry) (int64, error) {
-	for _, known := range []map[id.EntryID]int64{a.fresh, a.recent} {
-		if at, ok := known[e.Parent]; ok {
-			return at, nil
+// place finds the parent and links the entry into its path.
+func (a *application) place(h *head, e entry.Entry) error {
+	if e.Parent.IsZero() {
+		h.link(nil, nil)
+		return nil
+	}
+	parent, err := a.heads.find(a.w, uuid(e.Parent))
+	if err != nil {
+		return err
+	}
+	if parent == nil {
+		return &tx.Corruption{Report: corrupt.New("sqlite.Commit", "entry "+e.ID.String()+".parentId", "an entry of this session", e.Parent.String())}
+	}
+	jump := parent
+	if parent.jump != nil {
+		if jump, err = a.heads.at(a.w, *parent.jump); err != nil {
+			return err
 		}
 	}
-	r, ok, err := a.w.one("SELECT e.seq FROM ids i CROSS JOIN entries e ON e.seq = i.seq WHERE i.id = ?", uuid(e.Parent))
-	if err != nil {
-		return 0, err
+	h.link(parent, jump)
+	return nil
+}
+
+func (a *application) wrote(cell register.Address, seq int64) {
+	if a.cells == nil {
+		a.cells = make(map[register.Address]int64)
 	}
-	if !ok {
-		return 0, &tx.Corruption{Report: corrupt.New("sqlite.Commit", "entry "+e.ID.String()+".parentId", "an entry of this session", e.Parent.String())}
-	}
-	c := read(r, "entry "+e.Parent.String())
-	return c.num(), c.damaged()
+	a.cells[cell] = seq
 }
 
 // claim enters an id into the namespace of entries and ledger rows.
@@ -246,24 +296,30 @@ func (a *application) set(w tx.SetRegister) error {
 	if _, err := parse(value); err != nil {
 		return unreadable("register "+w.String(), err)
 	}
+	kept, err := a.storeCell(w.NS, value)
+	if err != nil {
+		return err
+	}
 	ns, seq := string(w.NS), a.session.nextSeq
-	_, err := a.w.exec("INSERT INTO registers VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET seq = excluded.seq, digest = excluded.digest, value = excluded.value",
-		ns, w.Key, seq, registerDigest(ns, w.Key, seq, value), value)
+	a.wrote(w.Address, seq)
+	_, err = a.w.exec("INSERT INTO registers VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET seq = excluded.seq, digest = excluded.digest, shares = excluded.shares, value = excluded.value",
+		ns, w.Key, seq, registerDigest(ns, w.Key, seq, kept), nullable(kept.shares), kept.text)
 	return err
 }
 
-// finish writes the counters.
-func (a *application) finish() error {
-	if a.spent != nil {
-		before, err := a.session.stats()
-		if err != nil {
-			return err
-		}
-		var text jsonv.Writer
-		usage.Append(&text, before.Usage.Add(*a.spent))
-		a.session.usage = text.Bytes()
+// account adds what was spent to the counters.
+func (a *application) account() error {
+	if a.spent == nil {
+		return nil
 	}
-	return a.session.update(a.w)
+	before, err := a.session.stats()
+	if err != nil {
+		return err
+	}
+	var text jsonv.Writer
+	usage.Append(&text, before.Usage.Add(*a.spent))
+	a.session.usage = text.Bytes()
+	return nil
 }
 
 // unreadable refuses a row that would not read back: nesting that is too deep, a

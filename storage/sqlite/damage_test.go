@@ -121,7 +121,7 @@ func TestCheckNamesTheBrokenInvariant(t *testing.T) {
 		"a time":                     {[]string{"UPDATE entries SET ts = ts + 1 WHERE seq = 2"}, false, []storage.Invariant{storage.RowIntact}},
 		"a time, consistently":       {[]string{"UPDATE entries SET ts = ts + 1 WHERE seq = 2"}, true, []storage.Invariant{storage.RowIntact}},
 		"a type":                     {[]string{"UPDATE entries SET type = 'custom' WHERE seq = 2"}, true, []storage.Invariant{storage.RowIntact}},
-		"a parent":                   {[]string{"UPDATE entries SET parent_seq = 1 WHERE seq = 3"}, true, []storage.Invariant{storage.RowIntact}},
+		"a parent":                   {[]string{"UPDATE entries SET parent_seq = 1 WHERE seq = 3"}, true, []storage.Invariant{storage.RowIntact, storage.PathIndexed}},
 		"a parent that is not there": {[]string{"DELETE FROM entries WHERE seq = 2"}, true, []storage.Invariant{storage.ParentEarlier, storage.RowIntact, storage.IDsIndexed, storage.MessageCount}},
 		"a seq inside":               {[]string{`UPDATE entries SET payload = CAST(replace(CAST(payload AS TEXT), '"seq":2', '"seq":1') AS BLOB) WHERE seq = 2`}, true, []storage.Invariant{storage.RowIntact}},
 		"a payload":                  {[]string{"UPDATE entries SET payload = CAST('{' AS BLOB) WHERE seq = 2"}, true, []storage.Invariant{storage.RowIntact}},
@@ -143,6 +143,10 @@ func TestCheckNamesTheBrokenInvariant(t *testing.T) {
 		"the session row":            {[]string{"UPDATE session SET created_at = 1"}, false, []storage.Invariant{storage.OneSessionRow}},
 		"no session row":             {[]string{"DELETE FROM session"}, false, []storage.Invariant{storage.OneSessionRow}},
 		"the usage of the session":   {[]string{"UPDATE session SET usage = CAST('[]' AS BLOB)"}, true, []storage.Invariant{storage.RowIntact}},
+		"a depth":                    {[]string{"UPDATE entries SET depth = 1 WHERE seq = 3"}, true, []storage.Invariant{storage.PathIndexed}},
+		"a jump":                     {[]string{"UPDATE entries SET jump_seq = 1 WHERE seq = 3"}, true, []storage.Invariant{storage.PathIndexed}},
+		"a jump of a root":           {[]string{"UPDATE entries SET jump_seq = 1 WHERE seq = 1"}, true, []storage.Invariant{storage.PathIndexed}},
+		"the marks of a path":        {[]string{"UPDATE entries SET marks = 0 WHERE seq = 2"}, true, []storage.Invariant{storage.PathIndexed}},
 		"the session's id":           {[]string{"UPDATE session SET session_id = x'0102'"}, true, []storage.Invariant{storage.RowIntact}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -181,8 +185,9 @@ func redoDigests(t *testing.T, path string) {
 	for _, r := range collect("SELECT " + entryColumns + " FROM entries e") {
 		cols := read(r, "")
 		h := readHead(cols)
-		ts, _, payload := cols.num(), cols.num(), cols.blob()
-		update("UPDATE entries SET digest = ? WHERE seq = ?", entryDigest(h, ts, payload), h.seq)
+		cols.err = nil
+		h.payload = readStored(cols).digest()
+		update("UPDATE entries SET payload_digest = ?, digest = ? WHERE seq = ?", h.payload, h.digest(), h.seq)
 	}
 	for _, r := range collect("SELECT " + usageColumns + " FROM usage_ledger") {
 		cols := read(r, "")
@@ -191,7 +196,8 @@ func redoDigests(t *testing.T, path string) {
 	}
 	for _, r := range collect("SELECT " + registerColumns + " FROM registers") {
 		cols := read(r, "")
-		ns, key, seq, _, value := cols.text(), cols.text(), cols.num(), cols.num(), cols.blob()
+		ns, key, seq, _ := cols.text(), cols.text(), cols.num(), cols.num()
+		value := readStored(cols)
 		update("UPDATE registers SET digest = ? WHERE ns = ? AND key = ?", registerDigest(ns, key, seq, value), ns, key)
 	}
 	for _, r := range collect("SELECT " + sessionColumns + " FROM session s") {

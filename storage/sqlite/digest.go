@@ -80,6 +80,15 @@ func (d *digester) blob(b []byte) {
 	d.n += copy(d.gather[d.n:], b)
 }
 
+// optNum is NULL when n is nil.
+func (d *digester) optNum(n *int64) {
+	if n == nil {
+		d.null()
+		return
+	}
+	d.num(*n)
+}
+
 // optBlob is NULL when b is nil.
 func (d *digester) optBlob(b []byte) {
 	if b == nil {

@@ -51,7 +51,7 @@ func TestTheDigestIsThatOfTheFormatPage(t *testing.T) {
 	if check := crc32.Checksum([]byte("123456789"), castagnoli); check != 0xE3069283 {
 		t.Errorf("the check value is %08x", check)
 	}
-	vector := fmt.Sprintf("`0x%08X`", registerDigest("fact.name", "a", 7, []byte(`"b"`)))
+	vector := fmt.Sprintf("`0x%08X`", registerDigest("fact.name", "a", 7, stored{text: []byte(`"b"`)}))
 	if !strings.Contains(page(t), vector) {
 		t.Errorf("the page does not have the vector %s", vector)
 	}
@@ -68,8 +68,9 @@ func TestTheDigestDoesNotDependOnHowItIsFed(t *testing.T) {
 		plain := append([]byte{'r'}, framed(2, "fact.name")...)
 		plain = append(plain, framed(2, key)...)
 		plain = binary.BigEndian.AppendUint64(append(plain, 1), uint64(n))
+		plain = append(plain, 0) // no shares
 		plain = append(plain, framed(3, value)...)
-		if got, want := registerDigest("fact.name", key, int64(n), []byte(value)), int64(crc32.Checksum(plain, castagnoli)); got != want {
+		if got, want := registerDigest("fact.name", key, int64(n), stored{text: []byte(value)}), int64(crc32.Checksum(plain, castagnoli)); got != want {
 			t.Fatalf("key of %d: %08x, want %08x", n, got, want)
 		}
 	}
@@ -80,7 +81,7 @@ func TestDigestsTellColumnsApart(t *testing.T) {
 	for _, ns := range []string{"", "a", "ab", "\x00"} {
 		for _, key := range []string{"", "b", "bc", "\x00"} {
 			for _, value := range []string{"", "c", "bc"} {
-				sum := registerDigest(ns, key, 1, []byte(value))
+				sum := registerDigest(ns, key, 1, stored{text: []byte(value)})
 				text := fmt.Sprintf("%q %q %q", ns, key, value)
 				if other, ok := seen[sum]; ok {
 					t.Errorf("%s and %s have one digest", text, other)
@@ -90,10 +91,13 @@ func TestDigestsTellColumnsApart(t *testing.T) {
 		}
 	}
 	h := head{seq: 1, kind: entry.KindCustom}
-	absent := entryDigest(h, 1, nil)
+	absent := h.digest()
 	h.customType = new("")
-	if entryDigest(h, 1, nil) == absent {
+	if h.digest() == absent {
 		t.Error("NULL and the empty text have one digest")
+	}
+	if (stored{text: []byte("a")}).digest() == (stored{shares: []byte("a")}).digest() {
+		t.Error("a payload and its shares have one digest")
 	}
 }
 
@@ -158,16 +162,18 @@ func TestScansFollowKeys(t *testing.T) {
 		wants string // a step
 	}
 	statements := map[string]query{
-		"walk":       {walkRows, []any{[]byte{1}}, "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)"},
-		"walk heads": {walkHeads, []any{[]byte{1}}, "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)"},
-		"row":        {rowAt, []any{int64(1)}, "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)"},
+		"walk":   {rowsTo, []any{int64(1)}, "SEARCH e USING INTEGER PRIMARY KEY (rowid<?)"},
+		"start":  {startOf, []any{[]byte{1}}, "SEARCH i USING PRIMARY KEY (id=?)\nSEARCH e USING INTEGER PRIMARY KEY (rowid=?)"},
+		"head":   {headAt, []any{int64(1)}, "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)"},
+		"row":    {rowAt, []any{int64(1)}, "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)"},
+		"source": {sourceAt, []any{int64(1)}, "SEARCH e USING INTEGER PRIMARY KEY (rowid=?)"},
 	}
 	for _, order := range []storage.Order{storage.OldestFirst, storage.NewestFirst} {
 		for _, q := range []storage.EntryQuery{
 			{}, {Limit: new(50)}, {FromSeq: new(int64(3)), Kind: entry.KindMessage}, {CustomType: new("x"), ToSeq: new(int64(9))},
 		} {
 			q.Order = order
-			text, args := entryScan(q)
+			text, args := entryScan(entryColumns, q)
 			statements[fmt.Sprintf("page %+v", q)] = query{text, args, "SEARCH e USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"}
 		}
 	}

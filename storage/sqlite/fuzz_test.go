@@ -29,16 +29,17 @@ func FuzzRow(f *testing.F) {
 		var err error
 		switch table % 5 {
 		case 0:
-			h := head{seq: seq, id: string(blob), parent: &other, kind: entry.Kind(a), customType: &b}
+			kept := stored{text: payload}
+			h := head{seq: seq, id: string(blob), parent: &other, depth: other, marks: 1, kind: entry.Kind(a), customType: &b, ts: ts, payload: kept.digest()}
 			var got entry.Entry
-			_, got, err = decodeEntry(row{seq, blob, other, a, b, ts, digest(entryDigest(h, ts, payload)), payload})
+			got, err = new(conn).entry(row{seq, blob, other, other, nil, int64(1), a, b, ts, kept.digest(), digest(h.digest()), nil, payload})
 			if err == nil && (got.Seq != seq || got.Body == nil) {
 				t.Errorf("%+v", got)
 			}
 		case 1:
 			_, err = decodeUsage(row{seq, blob, digest(usageDigest(seq, blob, payload)), payload})
 		case 2:
-			_, _, _, err = decodeRegister(row{a, b, seq, digest(registerDigest(a, b, seq, payload)), payload})
+			_, _, _, err = new(conn).decodeRegister(row{a, b, seq, digest(registerDigest(a, b, seq, stored{text: payload})), nil, payload})
 		case 3:
 			s := sessionRow{createdAt: ts, sessionID: blob, generation: other, fence: seq, nextSeq: seq, messages: other, usage: payload}
 			cols := read(row{ts, nullable(blob), nil, other, seq, seq, other, payload, digest(s.digest())}, "")
@@ -50,7 +51,7 @@ func FuzzRow(f *testing.F) {
 				_, _, err = s.identity()
 			}
 		case 4: // columns of the wrong type and number
-			_, _, err = decodeEntry(row{a, seq, nil, payload, ts})
+			_, err = new(conn).entry(row{a, seq, nil, payload, ts})
 			if err == nil {
 				t.Error("a row without sense was read")
 			}

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"fmt"
 	"math"
 	"strings"
 
@@ -41,7 +42,7 @@ func (r *reads) Entries(ids ...id.EntryID) (map[id.EntryID]entry.Entry, error) {
 	err := r.view(func(c *conn) error {
 		for _, want := range ids {
 			err := c.each("SELECT "+entryColumns+" FROM ids i CROSS JOIN entries e ON e.seq = i.seq WHERE i.id = ?", func(row row) (bool, error) {
-				_, e, err := decodeEntry(row)
+				e, err := c.entry(row)
 				if err == nil && e.ID != want {
 					err = wrongRow(want, e.ID)
 				}
@@ -70,7 +71,7 @@ func (r *reads) Register(ns register.Namespace, key string) (cell register.Cell,
 	err = r.query(func(c *conn) error {
 		return c.each("SELECT "+registerColumns+" FROM registers WHERE ns = ? AND key = ?", func(row row) (_ bool, err error) {
 			ok = true
-			_, _, cell, err = decodeRegister(row)
+			_, _, cell, err = c.decodeRegister(row)
 			return false, err
 		}, string(ns), key)
 	})
@@ -89,7 +90,7 @@ func (r *reads) Registers(ns register.Namespace, prefix string) (list []storage.
 	}
 	err = r.query(func(c *conn) error {
 		return c.each(text+" ORDER BY key", func(row row) (bool, error) {
-			_, key, cell, err := decodeRegister(row)
+			_, key, cell, err := c.decodeRegister(row)
 			list = append(list, storage.KeyedCell{Key: key, Cell: cell})
 			return true, err
 		}, args...)
@@ -116,10 +117,10 @@ func successor(prefix string) (string, bool) {
 
 // ScanEntries reads entries by seq.
 func (r *reads) ScanEntries(q storage.EntryQuery) (list []entry.Entry, err error) {
-	text, args := entryScan(q)
+	text, args := entryScan(entryColumns, q)
 	err = r.query(func(c *conn) error {
 		return c.each(text, func(row row) (bool, error) {
-			_, e, err := decodeEntry(row)
+			e, err := c.entry(row)
 			list = append(list, e)
 			return true, err
 		}, args...)
@@ -130,10 +131,49 @@ func (r *reads) ScanEntries(q storage.EntryQuery) (list []entry.Entry, err error
 	return list, nil
 }
 
-// entryScan builds one of eight statements.
-func entryScan(q storage.EntryQuery) (string, []any) {
+// ScanEntryHeads is ScanEntries without the payloads.
+func (r *reads) ScanEntryHeads(q storage.EntryQuery) (list []storage.Head, err error) {
+	text, args := entryScan(headColumns+", (SELECT p.id FROM entries p WHERE p.seq = e.parent_seq)", q)
+	err = r.query(func(c *conn) error {
+		return c.each(text, func(row row) (bool, error) {
+			h, err := verifiedHead(row)
+			if err != nil {
+				return false, err
+			}
+			cols := read(row[headWidth:], "parent")
+			parent := cols.optBlob()
+			if err := cols.damaged(); err != nil {
+				return false, err
+			}
+			shown, err := h.shown(parent)
+			list = append(list, shown)
+			return true, err
+		}, args...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// shown is a head as readers see it. parent is the id of the row that the head's
+// link leads to.
+func (h *head) shown(parent []byte) (storage.Head, error) {
+	own, err := id.ParseEntryID(uuidText([]byte(h.id)))
+	var above id.EntryID
+	if err == nil && h.parent != nil {
+		above, err = id.ParseEntryID(uuidText(parent))
+	}
+	if report, ok := corrupt.As(err); ok {
+		err = &storage.CorruptRow{Report: report.In(fmt.Sprintf("head at seq %d", h.seq))}
+	}
+	return storage.Head{ID: own, Parent: above, Seq: h.seq}, err
+}
+
+// entryScan builds one of eight statements for each set of columns.
+func entryScan(columns string, q storage.EntryQuery) (string, []any) {
 	var b strings.Builder
-	b.WriteString("SELECT " + entryColumns + " FROM entries e WHERE e.seq BETWEEN ? AND ?")
+	b.WriteString("SELECT " + columns + " FROM entries e WHERE e.seq BETWEEN ? AND ?")
 	args := []any{orElse(q.FromSeq, math.MinInt64), orElse(q.ToSeq, math.MaxInt64)}
 	if q.Kind != "" {
 		b.WriteString(" AND e.type = ?")

@@ -178,65 +178,94 @@ func uuidText(b []byte) string {
 	return string(out[:])
 }
 
-// head is what a scan needs to know about an entry to choose it.
+// head is an entry without what it says: its columns before the payload.
 type head struct {
 	seq        int64
 	id         string // the 16 bytes
 	parent     *int64 // seq
+	depth      int64
+	jump       *int64 // seq
+	marks      marks
 	kind       entry.Kind
 	customType *string
+	ts         int64
+	payload    int64 // digest of shares and payload
 }
 
-const headColumns = "e.seq, e.id, e.parent_seq, e.type, e.custom_type"
+const (
+	headColumns  = "e.seq, e.id, e.parent_seq, e.depth, e.jump_seq, e.marks, e.type, e.custom_type, e.ts, e.payload_digest, e.digest"
+	entryColumns = headColumns + ", e.shares, e.payload"
+	headWidth    = 11
+)
 
-func readHead(c *columns) head {
-	return head{c.num(), string(c.blob()), c.optNum(), entry.Kind(c.text()), c.optText()}
+// readHead reads headColumns. A head has a digest of its own, so that a scan trusts
+// no link and no kind without having read the payload.
+func readHead(c *columns) *head {
+	h := &head{
+		seq: c.num(), id: string(c.blob()), parent: c.optNum(), depth: c.num(), jump: c.optNum(), marks: marks(c.num()),
+		kind: entry.Kind(c.text()), customType: c.optText(), ts: c.num(), payload: c.num(),
+	}
+	c.seq, c.id = h.seq, h.id
+	c.verify(c.num(), h.digest())
+	return h
 }
 
-const entryColumns = headColumns + ", e.ts, e.digest, e.payload"
-
-// decodeEntry reads a row of entryColumns.
-func decodeEntry(r row) (head, entry.Entry, error) {
+// verifiedHead reads a row that begins with headColumns.
+func verifiedHead(r row) (*head, error) {
 	c := read(r, "entry")
 	h := readHead(c)
-	c.seq, c.id = h.seq, h.id
-	ts, digest, payload := c.num(), c.num(), c.blob()
-	c.verify(digest, entryDigest(h, ts, payload))
-	if c.err != nil {
-		return h, entry.Entry{}, c.damaged()
-	}
-	v, err := parse(payload)
-	c.adopt(err)
-	var e entry.Entry
-	if c.err == nil {
-		e, err = entry.Decode(v)
-		c.adopt(err)
-	}
-	if c.err == nil && (e.Seq != h.seq || string(uuid(e.ID)) != h.id || e.Timestamp != ts || e.Body.Kind() != h.kind) {
-		c.err = corrupt.New("sqlite.row", c.subject(), "a payload that agrees with its columns",
-			fmt.Sprintf("%s at seq %d of kind %s", e.ID, e.Seq, e.Body.Kind()))
-	}
-	return h, e, c.damaged()
+	return h, c.damaged()
 }
 
-func entryDigest(h head, ts int64, payload []byte) int64 {
+func (h *head) digest() int64 {
 	d := digestOf('e')
 	d.num(h.seq)
 	d.blob([]byte(h.id))
-	if h.parent == nil {
-		d.null()
-	} else {
-		d.num(*h.parent)
-	}
+	d.optNum(h.parent)
+	d.num(h.depth)
+	d.optNum(h.jump)
+	d.num(int64(h.marks))
 	d.text(string(h.kind))
 	if h.customType == nil {
 		d.null()
 	} else {
 		d.text(*h.customType)
 	}
-	d.num(ts)
-	d.blob(payload)
+	d.num(h.ts)
+	d.num(h.payload)
 	return d.sum()
+}
+
+// entry reads a row of entryColumns.
+func (c *conn) entry(r row) (entry.Entry, error) {
+	_, e, err := c.decodeEntry(r)
+	return e, err
+}
+
+func (c *conn) decodeEntry(r row) (*head, entry.Entry, error) {
+	cols := read(r, "entry")
+	h := readHead(cols)
+	stored := readStored(cols)
+	cols.verify(h.payload, stored.digest())
+	if cols.err != nil {
+		return h, entry.Entry{}, cols.damaged()
+	}
+	text, err := stored.whole(c, h.seq)
+	var v jsonv.Value
+	if err == nil {
+		v, err = parse(text)
+	}
+	cols.adopt(err)
+	var e entry.Entry
+	if cols.err == nil {
+		e, err = entry.Decode(v)
+		cols.adopt(err)
+	}
+	if cols.err == nil && (e.Seq != h.seq || string(uuid(e.ID)) != h.id || e.Timestamp != h.ts || e.Body.Kind() != h.kind) {
+		cols.err = corrupt.New("sqlite.row", cols.subject(), "a payload that agrees with its columns",
+			fmt.Sprintf("%s at seq %d of kind %s", e.ID, e.Seq, e.Body.Kind()))
+	}
+	return h, e, cols.damaged()
 }
 
 const usageColumns = "seq, id, digest, payload"
@@ -271,29 +300,34 @@ func usageDigest(seq int64, rowID, payload []byte) int64 {
 	return d.sum()
 }
 
-const registerColumns = "ns, key, seq, digest, value"
+const registerColumns = "ns, key, seq, digest, shares, value"
 
 // decodeRegister reads a row of registerColumns.
-func decodeRegister(r row) (ns, key string, cell register.Cell, err error) {
-	c := read(r, "register")
-	ns, key = c.text(), c.text()
-	c.ns, c.key = ns, key
-	seq, digest, payload := c.num(), c.num(), c.blob()
-	c.verify(digest, registerDigest(ns, key, seq, payload))
+func (c *conn) decodeRegister(r row) (ns, key string, cell register.Cell, err error) {
+	cols := read(r, "register")
+	ns, key = cols.text(), cols.text()
+	cols.ns, cols.key = ns, key
+	seq, digest := cols.num(), cols.num()
+	stored := readStored(cols)
+	cols.verify(digest, registerDigest(ns, key, seq, stored))
 	cell.Seq = seq
-	if c.err == nil {
-		cell.Value, err = parse(payload)
-		c.adopt(err)
+	if cols.err == nil {
+		text, err := stored.whole(c, seq)
+		if err == nil {
+			cell.Value, err = parse(text)
+		}
+		cols.adopt(err)
 	}
-	return ns, key, cell, c.damaged()
+	return ns, key, cell, cols.damaged()
 }
 
-func registerDigest(ns, key string, seq int64, value []byte) int64 {
+func registerDigest(ns, key string, seq int64, value stored) int64 {
 	d := digestOf('r')
 	d.text(ns)
 	d.text(key)
 	d.num(seq)
-	d.blob(value)
+	d.optBlob(value.shares)
+	d.blob(value.text)
 	return d.sum()
 }
 

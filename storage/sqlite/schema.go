@@ -40,10 +40,15 @@ var schema = []string{
   seq         INTEGER PRIMARY KEY,
   id          BLOB NOT NULL,
   parent_seq  INTEGER,
+  depth       INTEGER NOT NULL,
+  jump_seq    INTEGER,
+  marks       INTEGER NOT NULL,
   type        TEXT NOT NULL,
   custom_type TEXT,
   ts          INTEGER NOT NULL,
+  payload_digest INTEGER NOT NULL,
   digest      INTEGER NOT NULL,
+  shares      BLOB,
   payload     BLOB NOT NULL
 ) STRICT`,
 	`CREATE TABLE usage_ledger (
@@ -57,6 +62,7 @@ var schema = []string{
   key    TEXT NOT NULL,
   seq    INTEGER NOT NULL,
   digest INTEGER NOT NULL,
+  shares BLOB,
   value  BLOB NOT NULL,
   PRIMARY KEY (ns, key)
 ) STRICT`,

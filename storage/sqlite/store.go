@@ -16,12 +16,14 @@ type Store struct {
 	reads
 	cfg Config
 
-	mu     sync.Mutex // guards what follows; held for the whole of a commit
-	w      *conn
-	lease  leaseRow
-	recent map[id.EntryID]int64 // seqs of the entries of the last transaction that had any; entries never change
-	closed bool
-	broken error // a flush failed: what the disk holds is not known
+	mu       sync.Mutex // guards what follows; held for the whole of a commit
+	w        *conn
+	lease    leaseRow
+	known    knowledge
+	heads    heads
+	closed   bool
+	released bool  // the lease was given back, and nobody else was seen with it
+	broken   error // a flush failed: what the disk holds is not known
 
 	closing sync.Once
 	outcome error
@@ -37,9 +39,12 @@ func (s *Store) LeaseInterval() time.Duration { return s.cfg.LeaseTTL / 3 }
 // *tx.Corruption or *tx.Faulted. An idle session does without: it stays the
 // writer until another process takes the lease.
 func (s *Store) RenewLease() error {
-	return s.fenced(func(sessionRow) error {
+	if s.given() {
+		return nil
+	}
+	return s.fenced(func(_ *sessionRow, now int64) error {
 		l := s.lease
-		l.expiresAt = s.cfg.Clock() + s.cfg.LeaseTTL.Milliseconds()
+		l.expiresAt = now + s.cfg.LeaseTTL.Milliseconds()
 		return s.renew(l)
 	})
 }
@@ -48,46 +53,124 @@ func (s *Store) renew(l leaseRow) error {
 	if err := l.write(s.w); err != nil {
 		return err
 	}
-	s.lease = l
+	s.lease, s.known.lease = l, &l
 	return nil
+}
+
+// Release gives the lease back and keeps the session open: another process may
+// become its writer at once. The next commit takes the lease again, unless somebody
+// had it meanwhile: then it is refused with *tx.LeaseLost, as what this process knows
+// of the session may be old. The error is one of the refusals.
+func (s *Store) Release() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.usable(); err != nil || s.released {
+		return err
+	}
+	err := s.w.within("BEGIN IMMEDIATE", func() error {
+		if _, err := s.hold(s.cfg.Clock()); err != nil {
+			return err
+		}
+		return s.drop()
+	})
+	s.known, s.released = knowledge{}, err == nil
+	return s.refused(err)
+}
+
+// given reports that the lease was given back.
+func (s *Store) given() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.released
+}
+
+// reclaim takes a lease that was released, with a new fence.
+func (s *Store) reclaim(session sessionRow, now int64) (sessionRow, error) {
+	session.fence++
+	l := s.lease
+	l.fence, l.since, l.expiresAt = session.fence, now, now+s.cfg.LeaseTTL.Milliseconds()
+	return session, s.renew(l)
 }
 
 // RecordIdentity writes the ids of the session and of the one it came from into
 // the session row, where [Peek] finds them. It is a projection of the registers
 // session/id and session/parent, which are the truth. parent may be absent.
 func (s *Store) RecordIdentity(own, parent id.SessionID) error {
-	return s.fenced(func(row sessionRow) error {
-		before := row.digest()
+	return s.fenced(func(row *sessionRow, _ int64) error {
 		row.sessionID, row.parent = uuid(own), uuid(parent)
-		if row.digest() == before {
-			return nil
-		}
-		return row.update(s.w)
+		return nil
 	})
 }
 
 // fenced runs f in a transaction of the writer, if this is still the writer.
-func (s *Store) fenced(f func(sessionRow) error) error {
+func (s *Store) fenced(f func(row *sessionRow, now int64) error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.usable(); err != nil {
 		return err
 	}
+	return s.change(f)
+}
+
+// change runs f in a transaction of the writer, if this is still the writer, and
+// writes what f makes of the session row.
+func (s *Store) change(f func(row *sessionRow, now int64) error) error {
 	held := s.lease
 	err := s.w.within("BEGIN IMMEDIATE", func() error {
-		session, lease, err := readState(s.w)
+		now := s.cfg.Clock()
+		row, err := s.hold(now)
 		if err == nil {
-			err = s.lost(lease)
+			err = f(&row, now)
 		}
-		if err == nil {
-			err = f(session)
+		if err != nil {
+			return err
 		}
-		return err
+		return s.settle(row, now)
 	})
 	if err != nil {
-		s.lease = held
+		s.lease, s.known, s.heads = held, knowledge{}, heads{}
+	} else {
+		s.released = false
 	}
 	return s.refused(err)
+}
+
+// hold checks inside the transaction that is open that this is still the writer, and
+// returns the session row. What no other connection has changed since the last look
+// is not read again.
+func (s *Store) hold(now int64) (sessionRow, error) {
+	version, err := s.w.dataVersion()
+	if err != nil {
+		return sessionRow{}, err
+	}
+	if !s.known.valid || s.known.version != version {
+		session, lease, err := readState(s.w)
+		if err != nil {
+			return sessionRow{}, err
+		}
+		s.known = knowledge{valid: true, version: version, session: session, lease: lease}
+	}
+	session, lease := s.known.session, s.known.lease
+	if s.released && lease == nil && session.fence == s.lease.fence {
+		return s.reclaim(session, now)
+	}
+	return session, s.lost(lease)
+}
+
+// settle writes the session row when it is another one, and renews the lease when a
+// third of its term has gone.
+func (s *Store) settle(row sessionRow, now int64) error {
+	if row.digest() != s.known.session.digest() {
+		if err := row.update(s.w); err != nil {
+			return err
+		}
+		s.known.session = row
+	}
+	if l := s.lease; now+s.cfg.LeaseTTL.Milliseconds()-l.expiresAt >= s.LeaseInterval().Milliseconds() {
+		l.expiresAt = now + s.cfg.LeaseTTL.Milliseconds()
+		return s.renew(l)
+	}
+	return nil
 }
 
 // usable reports why nothing can be written any more.
@@ -124,13 +207,22 @@ func (s *Store) refused(err error) error {
 			Err:    err,
 		}
 	}
+	if refusal := refusalOf(err); refusal != nil {
+		return refusal
+	}
+	return commitFault(err)
+}
+
+// refusalOf is the refusal of a transaction that the state of the session gave it;
+// nil for faults of the backend.
+func refusalOf(err error) error {
 	if row, ok := errors.AsType[*storage.CorruptRow](err); ok {
 		return &tx.Corruption{Report: row.Report}
 	}
 	if isRefusal(err) {
 		return err
 	}
-	return commitFault(err)
+	return nil
 }
 
 func isRefusal(err error) bool {
@@ -165,8 +257,10 @@ func (s *Store) release() error {
 	if s.lease.owner == "" {
 		return nil // never claimed
 	}
-	return s.w.within("BEGIN IMMEDIATE", func() error {
-		_, err := s.w.exec("DELETE FROM writer_lease WHERE owner = ? AND fence = ?", s.lease.owner, s.lease.fence)
-		return err
-	})
+	return s.w.within("BEGIN IMMEDIATE", s.drop)
+}
+
+func (s *Store) drop() error {
+	_, err := s.w.exec("DELETE FROM writer_lease WHERE owner = ? AND fence = ?", s.lease.owner, s.lease.fence)
+	return err
 }

@@ -35,6 +35,35 @@ func atomicity(b *bench) {
 	b.same()
 }
 
+// several commits a batch in which each refusal stands beside what is applied, and
+// in which a later transaction stands on an earlier one.
+func several(b *bench) {
+	first, child := b.said(id.EntryID{}, "first"), entry.Entry{}
+	child = b.said(first.ID, "child of the batch")
+	outcomes := b.commitAll(
+		tx.Tx{Writes: []tx.Write{insert(first), tx.Set(register.FactName, "a", jsonv.Num(1))}},
+		tx.Tx{Writes: []tx.Write{insert(b.said(b.entryID(), "orphan")), tx.Set(register.FactName, "orphan", jsonv.Num(1))}},
+		tx.Tx{Writes: []tx.Write{insertUsage(b.spent(3)), insert(child)}, Expected: []tx.Expectation{tx.Expect(register.FactName, "a", 2)}},
+		tx.Tx{Writes: []tx.Write{insertUsage(b.spent(5)), insert(first)}},
+		tx.Tx{Writes: []tx.Write{tx.Set(register.FactName, "a", jsonv.Num(2))}, Expected: []tx.Expectation{tx.ExpectAbsent(register.FactName, "a")}},
+		tx.Tx{Writes: []tx.Write{tx.Set(register.FactName, "a", jsonv.Num(2))}, Expected: []tx.Expectation{tx.Expect(register.FactName, "a", 2)}},
+		tx.Tx{Expected: []tx.Expectation{tx.Expect(register.FactName, "a", 5)}},
+	)
+	var kinds []string
+	for _, o := range outcomes {
+		kinds = append(kinds, kindOf(o.Err))
+	}
+	if got := fmt.Sprintf("%q", kinds); got != `["" "corruption" "" "corruption" "stale fact.name/a" "" ""]` {
+		b.Fatalf("the batch has the outcomes %s", got)
+	}
+	b.same()
+	if none := b.commitAll(); len(none) != 0 {
+		b.Fatalf("an empty batch has outcomes: %v", none)
+	}
+	b.reopen()
+	b.same()
+}
+
 func seqs(b *bench) {
 	first := b.said(id.EntryID{}, "one")
 	r := b.must(insert(first), insertUsage(b.spent(1)), tx.Set(register.FactName, "a", jsonv.Num(1)),
@@ -270,6 +299,60 @@ func roundTrip(b *bench) {
 	if err != nil || len(got) != 2 || got[big.ID].ID != big.ID {
 		b.Fatalf("lookup of one present, one missing and one doubled id: %d rows, %v", len(got), err)
 	}
+}
+
+// tails commits compactions that keep messages of the session: once, again, in
+// another order, changed, out of an earlier tail, and as a part of another text.
+// The logical row is whole whatever a backend stores of it.
+func tails(b *bench) {
+	long := func(n int) string { return fmt.Sprint("message ", n, strings.Repeat(" word", 400)) }
+	var at id.EntryID
+	var said []message.Message
+	for n := range 6 {
+		e := b.said(at, long(n))
+		b.must(insert(e))
+		at, said = e.ID, append(said, userSaid(long(n)))
+	}
+	result := entry.Entry{ID: b.entryID(), Parent: at, Body: entry.Message{Terminate: true, Message: &message.ToolResult{
+		ToolCallID: "c1", ToolName: "ls", Content: []message.ResultBlock{message.Text{Text: long(7)}}, Details: new(jsonv.Str(long(0))),
+	}}}
+	b.must(insert(result))
+	stranger := userSaid("never an entry" + long(9))
+	quoting := userSaid(string(jsonv.Str(long(1)).Append(nil)) + `","message":{"role":"user"`)
+	for i, tail := range [][]message.Message{
+		said[3:], said[4:], {said[5], said[3], said[5]}, {stranger, said[5]}, {said[5], stranger, quoting},
+		{quoting, userSaid("short")}, {result.Body.(entry.Message).Message, said[0]}, nil,
+	} {
+		e := b.compacted(result.ID, fmt.Sprint("summary ", i))
+		if i > 3 {
+			e.Parent = at // a chain of compactions as well as siblings
+		}
+		e.Body, at = b.keeping(e.Body, tail), e.ID
+		b.must(insert(e), tx.Set(register.OpPreparation, fmt.Sprint("task ", i), jsonv.Obj(
+			jsonv.F("kind", jsonv.Str("compaction")), jsonv.F("retainedTail", messagesValue(tail)), jsonv.F("messages", messagesValue(said)))))
+	}
+	b.must(tx.Set(register.OpPreparation, "task 1", jsonv.Str(long(1))), tx.Delete(register.OpPreparation, "task 2"),
+		tx.Set(register.FactCustom, "alike", jsonv.Obj(jsonv.F("retainedTail", messagesValue(said)))))
+	b.same()
+	b.reopen()
+	b.same()
+	for _, e := range b.model.entries {
+		b.scan("a path with tails", storage.BranchQuery{Start: e.ID})
+	}
+}
+
+func messagesValue(list []message.Message) jsonv.Value {
+	values := make([]jsonv.Value, len(list))
+	for i, m := range list {
+		var w jsonv.Writer
+		message.Append(&w, m)
+		v, err := jsonv.Parse(w.Bytes())
+		if err != nil {
+			panic(err) // a message that a constructor made
+		}
+		values[i] = v
+	}
+	return jsonv.Arr(values...)
 }
 
 func closing(b *bench) {

@@ -2,10 +2,12 @@ package storagetest
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/storage"
@@ -17,6 +19,14 @@ import (
 func machine(r *rapid.T, b *bench) {
 	r.Repeat(map[string]func(*rapid.T){
 		"commit": func(r *rapid.T) { b.TB = r; _, _ = b.commit(b.drawTx(r)) },
+		"commit several": func(r *rapid.T) {
+			b.TB = r
+			txs := make([]tx.Tx, rapid.IntRange(0, 4).Draw(r, "transactions"))
+			for i := range txs {
+				txs[i] = b.drawTx(r)
+			}
+			b.commitAll(txs...)
+		},
 		"grow": func(r *rapid.T) {
 			b.TB = r
 			b.must(insert(b.drawEntry(r, b.drawKnown(r))))
@@ -38,6 +48,8 @@ func machine(r *rapid.T, b *bench) {
 			}
 			got, err := b.store.ScanEntries(q)
 			b.equal("entries", texts(got), texts(b.model.scanEntries(q)), err)
+			heads, err := b.store.ScanEntryHeads(q)
+			b.equal("heads", headTexts(heads), headTexts(headsOf(got)), err)
 		},
 		"list registers": func(r *rapid.T) {
 			b.TB = r
@@ -98,14 +110,39 @@ func (b *bench) drawSome(r *rapid.T) id.EntryID {
 func (b *bench) drawEntry(r *rapid.T, parent id.EntryID) entry.Entry {
 	switch rapid.SampledFrom([]entry.Kind{entry.KindMessage, entry.KindMessage, entry.KindMessage, entry.KindCompaction, entry.KindCustom, entry.KindBranchSummary}).Draw(r, "body") {
 	case entry.KindCompaction:
-		return b.compacted(parent, rapid.String().Draw(r, "summary"))
+		e := b.compacted(parent, rapid.String().Draw(r, "summary"))
+		e.Body = b.keeping(e.Body, b.drawTail(r))
+		return e
 	case entry.KindCustom:
 		return b.custom(parent, rapid.SampledFrom(customTypes).Draw(r, "custom type"), drawOpt(r, "data", rapid.Map(rapid.String(), jsonv.Str)))
 	case entry.KindBranchSummary:
 		return entry.Entry{ID: b.entryID(), Parent: parent, Body: entry.BranchSummary{Summary: rapid.String().Draw(r, "summary")}}
 	case entry.KindMessage:
 	}
-	return b.said(parent, rapid.String().Draw(r, "text"))
+	return b.said(parent, rapid.String().Draw(r, "text")+strings.Repeat("much ", rapid.SampledFrom([]int{0, 0, 300}).Draw(r, "length")))
+}
+
+// drawTail is messages of the session, in any order and number, and some that it
+// does not have. Long ones are there because a backend may store those once.
+func (b *bench) drawTail(r *rapid.T) (tail []message.Message) {
+	var known []message.Message
+	for _, e := range b.model.entries {
+		switch body := e.Body.(type) {
+		case entry.Message:
+			known = append(known, body.Message)
+		case entry.Compaction:
+			known = append(known, body.RetainedTail...)
+		case entry.BranchSummary, entry.Custom:
+		}
+	}
+	for i := range rapid.IntRange(0, 4).Draw(r, "tail") {
+		if len(known) > 0 && rapid.Bool().Draw(r, fmt.Sprint("known ", i)) {
+			tail = append(tail, rapid.SampledFrom(known).Draw(r, fmt.Sprint("kept ", i)))
+		} else {
+			tail = append(tail, userSaid(rapid.String().Draw(r, "new")+strings.Repeat("long ", rapid.SampledFrom([]int{0, 60, 500}).Draw(r, "length"))))
+		}
+	}
+	return tail
 }
 
 func (b *bench) drawTx(r *rapid.T) tx.Tx {

@@ -132,11 +132,28 @@ func entryScans(b *bench) {
 						q := storage.EntryQuery{Kind: kind, CustomType: custom, FromSeq: bounds[0], ToSeq: bounds[1], Order: order, Limit: limit}
 						got, err := b.store.ScanEntries(q)
 						b.equal(fmt.Sprintf("%+v", q), texts(got), texts(b.model.scanEntries(q)), err)
+						heads, err := b.store.ScanEntryHeads(q)
+						b.equal(fmt.Sprintf("heads of %+v", q), headTexts(heads), headTexts(headsOf(got)), err)
 					}
 				}
 			}
 		}
 	}
+}
+
+// headsOf is what a scan of heads returns for the rows of the same scan.
+func headsOf(rows []entry.Entry) (heads []storage.Head) {
+	for _, e := range rows {
+		heads = append(heads, storage.Head{ID: e.ID, Parent: e.Parent, Seq: e.Seq})
+	}
+	return heads
+}
+
+func headTexts(heads []storage.Head) (list []string) {
+	for _, h := range heads {
+		list = append(list, fmt.Sprintf("%s under %q at %d", h.ID, h.Parent, h.Seq))
+	}
+	return list
 }
 
 func usageScans(b *bench) {

@@ -62,6 +62,7 @@ func Run(t *testing.T, fresh func(t *testing.T, now func() int64) Opener) {
 		{"what cannot be read back is not written", unreadableRows},
 		{"keys are bytes", registerKeys},
 		{"expectations are compare-and-set", expectations},
+		{"several commits are as many single ones", several},
 		{"a queued entry is pending, placed or neither", placement},
 		{"a branch scan cuts in the order of the contract", branchPipeline},
 		{"pages of a branch are the whole branch", branchPages},
@@ -70,6 +71,7 @@ func Run(t *testing.T, fresh func(t *testing.T, now func() int64) Opener) {
 		{"entries are scanned by seq", entryScans},
 		{"the ledger is scanned by seq", usageScans},
 		{"a row reads back as it was committed", roundTrip},
+		{"a compaction keeps its tail", tails},
 		{"a closed handle says so", closing},
 		{"a session outlives its handle", reopening},
 	} {
@@ -120,14 +122,40 @@ func (b *bench) commit(t tx.Tx) (tx.Result, error) {
 	if err == nil && !sameResult(got, want) {
 		b.Fatalf("commit landed at %+v, want %+v", got, want)
 	}
-	stats, serr := b.store.Stats()
-	if serr != nil {
-		b.Fatalf("stats: %v", serr)
+	b.sameStats()
+	return got, err
+}
+
+// commitAll commits several at once and compares with as many single commits to
+// the model.
+func (b *bench) commitAll(txs ...tx.Tx) []storage.Outcome {
+	b.Helper()
+	outcomes := b.store.CommitAll(txs...)
+	if len(outcomes) != len(txs) {
+		b.Fatalf("%d transactions have %d outcomes", len(txs), len(outcomes))
+	}
+	for i, o := range outcomes {
+		want, refusal := b.model.commit(txs[i], o.Result.Timestamp)
+		if kindOf(o.Err) != kindOf(refusal) {
+			b.Fatalf("transaction %d of %d: %v, want %v", i, len(txs), o.Err, refusal)
+		}
+		if o.Err == nil && !sameResult(o.Result, want) {
+			b.Fatalf("transaction %d of %d landed at %+v, want %+v", i, len(txs), o.Result, want)
+		}
+	}
+	b.sameStats()
+	return outcomes
+}
+
+func (b *bench) sameStats() {
+	b.Helper()
+	stats, err := b.store.Stats()
+	if err != nil {
+		b.Fatalf("stats: %v", err)
 	}
 	if w := b.model.stats(); stats.Messages != w.Messages || usageText(stats.Usage) != usageText(w.Usage) {
 		b.Fatalf("stats are %d messages and %s, want %d and %s", stats.Messages, usageText(stats.Usage), w.Messages, usageText(w.Usage))
 	}
-	return got, err
 }
 
 // must is commit for what has to succeed.
@@ -248,13 +276,27 @@ func (b *bench) usageID() id.UsageID {
 
 // said is a message entry with a fresh id.
 func (b *bench) said(parent id.EntryID, text string) entry.Entry {
-	return entry.Entry{ID: b.entryID(), Parent: parent, Body: entry.Message{
-		Message: &message.User{Content: []message.UserBlock{message.Text{Text: text}}, Timestamp: 5},
-	}}
+	return entry.Entry{ID: b.entryID(), Parent: parent, Body: entry.Message{Message: userSaid(text)}}
 }
 
 func (b *bench) compacted(parent id.EntryID, summary string) entry.Entry {
 	return entry.Entry{ID: b.entryID(), Parent: parent, Body: entry.Compaction{Summary: summary, TokensBefore: 9}}
+}
+
+// userSaid is a message of a person.
+func userSaid(text string) message.Message {
+	return &message.User{Content: []message.UserBlock{message.Text{Text: text}}, Timestamp: 5}
+}
+
+// keeping is a compaction with a tail.
+func (b *bench) keeping(body entry.Body, tail []message.Message) entry.Body {
+	b.Helper()
+	c, ok := body.(entry.Compaction)
+	if !ok {
+		b.Fatalf("%T is no compaction", body)
+	}
+	c.RetainedTail = tail
+	return c
 }
 
 func (b *bench) custom(parent id.EntryID, kind string, data *jsonv.Value) entry.Entry {
