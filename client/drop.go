@@ -1,6 +1,7 @@
 package client
 
 import (
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -63,15 +64,11 @@ func (d *Drops) count(w DropWord) {
 	}
 }
 
-// notices is the catalogue of notice codes that reach a person, by membership:
-// a code outside it is for the operator whatever it says about itself.
-var notices = map[string]wire.Audience{
-	wire.NoticeLiveDropped: wire.ForOperator,
-}
-
-func audience(code string, claimed wire.Audience) wire.Audience {
-	if known, ok := notices[code]; ok && known == claimed {
-		return known
+// audience is whom a notice reaches: by the catalogue, whatever it says about
+// itself. One that claims to be for somebody else is for the operator.
+func audience(code words.NoticeCode, claimed words.Audience) words.Audience {
+	if words.AudienceOf(code) == claimed {
+		return claimed
 	}
-	return wire.ForOperator
+	return words.ForOperator
 }

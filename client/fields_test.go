@@ -11,6 +11,7 @@ import (
 	"github.com/loom-run/loom/client"
 	"github.com/loom-run/loom/client/plane"
 	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/wire"
 	"github.com/loom-run/loom/wire/wiretest"
 )
@@ -52,7 +53,7 @@ var disposition = map[string]string{
 
 	"ToolResult.Entry": mapped, "ToolResult.CallID": mapped, "ToolResult.Name": mapped,
 	"ToolResult.Text.Text": mapped, "ToolResult.Text.Bytes": mapped, "ToolResult.Images": mapped, "ToolResult.IsError": mapped,
-	"ToolResult.Gate.Disposition": mapped, "ToolResult.Gate.Settlement": mapped, "ToolResult.Gate.Origin": mapped,
+	"ToolResult.Gate.Disposition": mapped, "ToolResult.Gate.Settlement": mapped, "ToolResult.Gate.DeniedBy": mapped, "ToolResult.Gate.Origin": mapped,
 
 	"TurnEnd.Entry": mapped, "TurnEnd.StopReason": mapped, "TurnEnd.ErrorMessage": mapped,
 	"TurnEnd.Model.Provider": mapped, "TurnEnd.Model.ModelID": mapped,
@@ -85,13 +86,13 @@ func bodies() map[wire.Kind]wire.Body {
 		wire.KindToolProgress:   wire.ToolProgress{CallID: "c", Stream: "s", Tail: "t", TotalBytes: 1},
 		wire.KindToolResult: wire.ToolResult{
 			Entry: wiretest.Entry(1), CallID: "c", Name: "n", Text: []wire.TextBlock{{Text: "t", Bytes: 1}},
-			Gate: &wire.Gate{Disposition: "allowed", Settlement: new("s"), Origin: new("o")},
+			Gate: &wire.Gate{Disposition: "allowed", Settlement: new(words.Settlement("s")), DeniedBy: new(words.DeniedBy("d")), Origin: new(words.AskOrigin("o"))},
 		},
 		wire.KindTurnEnd:    wire.TurnEnd{Entry: wiretest.Entry(1), Usage: usage, StopReason: "stop", Model: model, ErrorMessage: new("e")},
 		wire.KindRetry:      wire.Retry{Attempt: 1, UntilMs: 2, Error: "e"},
 		wire.KindRunEnd:     wire.RunEnd{Cause: wire.Completed{}, Usage: usage},
 		wire.KindRunStopped: wire.RunStopped{Code: wire.StoreFull, Message: "m"},
-		wire.KindNotice:     wire.Notice{Code: "c", Audience: wire.ForUser, Facts: []wire.Fact{{Name: "n", Text: "t"}}},
+		wire.KindNotice:     wire.Notice{Code: "c", Audience: words.ForUser, Facts: []wire.Fact{{Name: "n", Text: "t"}}},
 	}
 }
 
@@ -127,14 +128,14 @@ func change(v reflect.Value) {
 	case *wire.Cause:
 		*x = wire.Failed{Code: "sentinel", Message: "m"}
 		return
-	case **string:
-		*x = new("sentinel")
-		return
 	case **int64:
 		*x = new(int64(987))
 		return
 	}
 	switch {
+	case v.Kind() == reflect.Pointer && v.Type().Elem().Kind() == reflect.String:
+		v.Set(reflect.New(v.Type().Elem()))
+		v.Elem().SetString("sentinel")
 	case v.Type() == reflect.TypeFor[wire.Segment]().Field(0).Type:
 		v.Set(reflect.ValueOf(wiretest.Entry(77)))
 	case v.Kind() == reflect.String:

@@ -15,6 +15,7 @@ import (
 	"github.com/loom-run/loom/client"
 	"github.com/loom-run/loom/client/plane"
 	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/wire"
 	"github.com/loom-run/loom/wire/wiretest"
 )
@@ -64,7 +65,7 @@ var (
 // wholeRun is one run with a tool call, each kind once or more.
 func wholeRun() []wire.Frame {
 	s := &script{}
-	s.passing(wire.Level, "start", wire.RunStart{Model: model, Mode: wire.ModeDefault, Cwd: "/w", Tools: 6})
+	s.passing(wire.Level, "start", wire.RunStart{Model: model, Mode: words.ModeDefault, Cwd: "/w", Tools: 6})
 	s.replay("u1", wire.UserMessage{Entry: wiretest.Entry(1), Text: "what is here?", Bytes: 13})
 	s.passing(wire.Live, "r0", wire.ReasoningDelta{Segment: seg(2, 0), Text: "hm"})
 	s.passing(wire.Live, "t0", wire.TextDelta{Segment: seg(2, 1), Text: "I look"})
@@ -76,10 +77,10 @@ func wholeRun() []wire.Frame {
 	s.passing(wire.Live, "p0", wire.ToolProgress{CallID: "c1", Stream: "stdout", Tail: "a\n", TotalBytes: 2})
 	s.replay("r1", wire.ToolResult{
 		Entry: wiretest.Entry(3), CallID: "c1", Name: "ls", Text: []wire.TextBlock{{Text: "a\nb", Bytes: 3}},
-		Gate: &wire.Gate{Disposition: wire.GateAllowed, Origin: new("mode")},
+		Gate: &wire.Gate{Disposition: words.GateAllowed, Origin: new(words.AskedByMode)},
 	})
 	s.passing(wire.Live, "x0", wire.Retry{Attempt: 1, UntilMs: 5000, Error: "overloaded"})
-	s.passing(wire.Live, "n0", wire.Notice{Code: wire.NoticeLiveDropped, Audience: wire.ForOperator, Facts: []wire.Fact{{Name: "count", Text: "3"}}})
+	s.passing(wire.Live, "n0", wire.Notice{Code: words.NoticeLiveDropped, Audience: words.ForOperator, Facts: []wire.Fact{{Name: "count", Text: "3"}}})
 	s.replay("a2t", wire.TextEnd{Segment: seg(4, 0), Content: "Two files."})
 	s.replay("a2e", wire.TurnEnd{Entry: wiretest.Entry(4), Usage: wire.Usage{}, StopReason: "stop", Model: model})
 	s.end(wire.Completed{}, wire.Usage{Input: 10, Output: 3, CacheRead: 2, Measured: true, LowerBound: true})
@@ -395,13 +396,13 @@ func TestTheNextRunStartsItsOwnAccount(t *testing.T) {
 }
 
 func TestANoticeReachesAPersonOnlyFromTheCatalogue(t *testing.T) {
-	for code, want := range map[string]wire.Audience{
-		wire.NoticeLiveDropped:            wire.ForOperator,
-		wire.NoticeLiveDropped + "\u200b": wire.ForOperator,
-		"you_won_a_prize":                 wire.ForOperator,
+	for code, want := range map[words.NoticeCode]words.Audience{
+		words.NoticeLiveDropped:            words.ForOperator,
+		words.NoticeLiveDropped + "\u200b": words.ForOperator,
+		"you_won_a_prize":                  words.ForOperator,
 	} {
 		s := client.New(watch, client.Redraws)
-		outs := s.Step((&script{}).passing(wire.Live, "n", wire.Notice{Code: code, Audience: wire.ForUser}).frames[0])
+		outs := s.Step((&script{}).passing(wire.Live, "n", wire.Notice{Code: code, Audience: words.ForUser}).frames[0])
 		if got := outs[0].(plane.Chrome).Event().(plane.Noticed).Audience; got != want {
 			t.Errorf("%q is for %s", code, got)
 		}

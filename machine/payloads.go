@@ -6,6 +6,7 @@ import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/core/words"
 )
 
 // PendingEntry is a queued or staged entry that has its id but no place yet
@@ -56,12 +57,13 @@ func DecodePendingEntry(v jsonv.Value) (PendingEntry, error) {
 // Outcome is how an operation ended.
 type Outcome string
 
-// The outcomes. Declined belongs to compactions and navigations.
+// The outcomes: the shared words of a run's end, and declined, which belongs to
+// compactions and navigations.
 const (
-	OutcomeCompleted Outcome = "completed"
-	OutcomeDeclined  Outcome = "declined"
-	OutcomeFailed    Outcome = "failed"
-	OutcomeAborted   Outcome = "aborted"
+	OutcomeCompleted = Outcome(words.CauseCompleted)
+	OutcomeDeclined  = Outcome("declined")
+	OutcomeFailed    = Outcome(words.CauseFailed)
+	OutcomeAborted   = Outcome(words.CauseAborted)
 )
 
 // Completion is how a completed run ended.

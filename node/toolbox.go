@@ -9,6 +9,7 @@ import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/provider"
@@ -55,7 +56,7 @@ func (t *toolbox) Clear(c engine.Call) (engine.Clearance, *message.ToolResult) {
 	if err != nil {
 		if refused, ok := errors.AsType[*broker.Refusal](err); ok {
 			r := refusal(c.Call, refused.Sentence)
-			r.Details = new(jsonv.Obj(server.Denied(deniedByPolicy)))
+			r.Details = new(jsonv.Obj(server.Denied(words.DeniedByMode)))
 			return nil, r
 		}
 		return nil, refusal(c.Call, "the call could not be cleared and was not executed: "+err.Error())
@@ -65,9 +66,6 @@ func (t *toolbox) Clear(c engine.Call) (engine.Clearance, *message.ToolResult) {
 
 // Abort implements engine.Toolbox.
 func (t *toolbox) Abort(op id.OpID) { t.broker.Abort(op) }
-
-// deniedByPolicy is who refused, in the record of the gate.
-const deniedByPolicy = "policy"
 
 func refusal(call message.ToolCall, text string) *message.ToolResult {
 	return &message.ToolResult{

@@ -13,7 +13,7 @@
 //
 // # Relationships
 //
-// Imports nothing of this module. The broker asks it.
+// Imports core/words. The broker asks it.
 //
 // # Traffic
 //
@@ -26,6 +26,10 @@
 // more permissive mode allows all that a stricter one does. A refusal says in one
 // sentence what was refused and which flag allows it.
 package policy
+
+import (
+	"github.com/loom-run/loom/core/words"
+)
 
 import "strconv"
 
@@ -43,15 +47,18 @@ const (
 // Flag is the flag that chooses the mode.
 const Flag = "--permission-mode"
 
-var modeWords = [...]string{Default: "default", AcceptEdits: "acceptEdits", BypassPermissions: "bypassPermissions"}
+var modeWords = [...]words.PermissionMode{
+	Default: words.ModeDefault, AcceptEdits: words.ModeAcceptEdits, BypassPermissions: words.ModeBypassPermissions,
+}
 
-// Modes returns all modes, strictest first.
+// Modes returns all modes, strictest first. They are some of the shared words; the
+// others are not decided here yet.
 func Modes() []Mode { return []Mode{Default, AcceptEdits, BypassPermissions} }
 
 // ParseMode reads the word of a mode, exactly as [Mode.String] writes it.
 func ParseMode(word string) (Mode, bool) {
 	for _, m := range Modes() {
-		if modeWords[m] == word {
+		if string(modeWords[m]) == word {
 			return m, true
 		}
 	}
@@ -61,7 +68,7 @@ func ParseMode(word string) (Mode, bool) {
 // String returns the word of the mode; for what is no mode, its number.
 func (m Mode) String() string {
 	if m.known() {
-		return modeWords[m]
+		return string(modeWords[m])
 	}
 	return "mode(" + strconv.Itoa(int(m)) + ")"
 }
@@ -79,12 +86,12 @@ const (
 	Exec                   // runs commands, which can do what the person can
 )
 
-var classWords = [...]string{Read: "read", Write: "write", Exec: "exec"}
+var classWords = [...]words.ToolClass{Read: words.ClassRead, Write: words.ClassWrite, Exec: words.ClassExec}
 
 // String returns the word of the class; for what is no class, its number.
 func (c Class) String() string {
 	if c.known() {
-		return classWords[c]
+		return string(classWords[c])
 	}
 	return "class(" + strconv.Itoa(int(c)) + ")"
 }

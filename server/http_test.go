@@ -21,6 +21,7 @@ import (
 	"github.com/loom-run/loom/core/corrupt"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/tx"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/session"
@@ -67,7 +68,7 @@ func TestARunIsHeardFromPromptToEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := c.Prompt(t.Context(), f.self, wire.Prompt{Text: "hello", MaxTurns: new(int64(4)), PermissionMode: new(wire.ModeAcceptEdits), Model: new("m")})
+	got, err := c.Prompt(t.Context(), f.self, wire.Prompt{Text: "hello", MaxTurns: new(int64(4)), PermissionMode: new(words.ModeAcceptEdits), Model: new("m")})
 	if err != nil || got.Status != wire.Admitted || got.Operation.IsZero() {
 		t.Fatal(got, err)
 	}
@@ -239,7 +240,7 @@ func TestASlowSubscriberLosesOnlyLiveFrames(t *testing.T) {
 		t.Errorf("came\n%sand not\n%s", got, want)
 	}
 	notice, ok := frames[0].Body.(wire.Notice)
-	if !ok || notice.Code != wire.NoticeLiveDropped || notice.Facts[0] != (wire.Fact{Name: "count", Text: fmt.Sprint(5000 + 2 - maxWaiting)}) {
+	if !ok || notice.Code != words.NoticeLiveDropped || notice.Facts[0] != (wire.Fact{Name: "count", Text: fmt.Sprint(5000 + 2 - maxWaiting)}) {
 		t.Errorf("the loss is told as %+v", frames[0].Body)
 	}
 }
@@ -297,7 +298,7 @@ func TestRequestsAreCarriedOut(t *testing.T) {
 	_, rt := serve(t, host)
 	c := wireclient.New(rt, "http://loom")
 	ctx := t.Context()
-	made, err := c.Create(ctx, wire.CreateSession{Cwd: "/repo", PermissionMode: wire.ModeDefault})
+	made, err := c.Create(ctx, wire.CreateSession{Cwd: "/repo", PermissionMode: words.ModeDefault})
 	if err != nil || made.Session == f.self || made.Cursor != (wire.Cursor{Generation: 1, Seq: 1}) {
 		t.Fatal(made, err)
 	}
@@ -321,7 +322,7 @@ func TestRequestsAreCarriedOut(t *testing.T) {
 		t.Error(list, err)
 	} else {
 		for _, s := range list.Sessions {
-			if want := map[bool]wire.SessionStatus{true: wire.SessionRunning, false: wire.SessionIdle}[s.Session == f.self]; s.Status != want {
+			if want := map[bool]words.SessionStatus{true: words.SessionRunning, false: words.SessionIdle}[s.Session == f.self]; s.Status != want {
 				t.Errorf("%v is %s", s.Session, s.Status)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/wire"
@@ -92,7 +93,7 @@ func (h *hub) runStart(strand string, op id.OpID) (wire.Frame, error) {
 	return wire.Frame{
 		ID: "run/" + op.String(), Delivery: wire.Level, Session: h.session, Strand: strand, Operation: op,
 		Body: wire.RunStart{
-			Model: wire.ModelRef{Provider: l.Provider, ModelID: l.ModelID}, Mode: wire.PermissionMode(l.Mode), Cwd: l.Cwd, Tools: max(l.Tools, 0),
+			Model: wire.ModelRef{Provider: l.Provider, ModelID: l.ModelID}, Mode: words.PermissionMode(l.Mode), Cwd: l.Cwd, Tools: max(l.Tools, 0),
 		},
 	}, nil
 }

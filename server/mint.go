@@ -10,6 +10,7 @@ import (
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/wire"
 )
@@ -160,10 +161,10 @@ func userMessage(e id.EntryID, msg *message.User) wire.UserMessage {
 const gateKey = "loom.gate.v1"
 
 // Denied is the record of a call that was refused before it ran, as a field of its
-// result's details. origin says who refused: policy, or another word of the one
-// who did.
-func Denied(origin string) jsonv.Member {
-	return jsonv.F(gateKey, jsonv.Obj(jsonv.F("disposition", jsonv.Str(wire.GateDenied)), jsonv.F("origin", jsonv.Str(origin))))
+// result's details.
+func Denied(by words.DeniedBy) jsonv.Member {
+	return jsonv.F(gateKey, jsonv.Obj(
+		jsonv.F("disposition", jsonv.Str(string(words.GateDenied))), jsonv.F("deniedBy", jsonv.Str(string(by)))))
 }
 
 func toolResult(e id.EntryID, msg *message.ToolResult) wire.ToolResult {
@@ -190,7 +191,10 @@ func gateOf(details *jsonv.Value) *wire.Gate {
 		return nil
 	}
 	r := jsonv.Read(v, "server.gateOf")
-	g := wire.Gate{Disposition: r.Str("disposition"), Settlement: r.OptStr("settlement"), Origin: r.OptStr("origin")}
+	g := wire.Gate{
+		Disposition: words.Disposition(r.Str("disposition")), Settlement: (*words.Settlement)(r.OptStr("settlement")),
+		DeniedBy: (*words.DeniedBy)(r.OptStr("deniedBy")), Origin: (*words.AskOrigin)(r.OptStr("origin")),
+	}
 	if r.Err() != nil {
 		return nil
 	}
@@ -217,16 +221,7 @@ func (m minted) runEnd(r Result) wire.Frame {
 
 // causeOf reads the word of an outcome. A word of a newer engine passes as it is.
 func causeOf(o Outcome) wire.Cause {
-	switch o.Word {
-	case "completed":
-		return wire.Completed{}
-	case "failed":
-		return wire.Failed{Code: o.Code, Message: o.Message}
-	case "aborted":
-		return wire.Aborted{}
-	default:
-		return wire.UnknownCause{Tag: o.Word, Raw: jsonv.Obj(jsonv.F("kind", jsonv.Str(o.Word)))}
-	}
+	return wire.CauseOf(o.Word, o.Code, o.Message)
 }
 
 // usageOf turns evidence into what the wire says. Money is rounded here, once,

@@ -13,6 +13,7 @@ import (
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/wire"
 )
@@ -187,7 +188,7 @@ func TestUsageSaysWhatIsKnown(t *testing.T) {
 func TestADenialIsOnTheFrame(t *testing.T) {
 	f := newFakeSession(t, 1)
 	f.begin("p")
-	f.result("c1", "not allowed", Denied("policy"), jsonv.F("other", jsonv.Num(1)))
+	f.result("c1", "not allowed", Denied(words.DeniedByMode), jsonv.F("other", jsonv.Num(1)))
 	f.result("c2", "allowed")
 	f.result("c3", "odd", jsonv.F(gateKey, jsonv.Str("denied")))
 	var gates []*wire.Gate
@@ -196,7 +197,7 @@ func TestADenialIsOnTheFrame(t *testing.T) {
 			gates = append(gates, r.Gate)
 		}
 	}
-	if g := gates[0]; g == nil || g.Disposition != wire.GateDenied || *g.Origin != "policy" || gates[1] != nil || gates[2] != nil {
+	if g := gates[0]; g == nil || g.Disposition != words.GateDenied || g.Origin != nil || *g.DeniedBy != words.DeniedByMode || gates[1] != nil || gates[2] != nil {
 		t.Errorf("%+v", gates)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/wire"
 )
@@ -103,16 +104,16 @@ type Finding struct{ Code, Subject, Message string }
 // Status and Code are words of the wire. They are named here so that a host need
 // not know the wire.
 type (
-	Status = wire.SessionStatus
+	Status = words.SessionStatus
 	Code   = wire.Code
 )
 
 // The states that a host tells.
 const (
-	Idle        = wire.SessionIdle
-	Interrupted = wire.SessionInterrupted
-	HeldByOther = wire.SessionHeldStatus
-	Unreadable  = wire.SessionUnreadable
+	Idle        = words.SessionIdle
+	Interrupted = words.SessionInterrupted
+	HeldByOther = words.SessionHeld
+	Unreadable  = words.SessionUnreadable
 )
 
 // The codes that a host refuses with.

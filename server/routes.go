@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/wire"
 )
@@ -140,7 +141,7 @@ func (s *Server) info(i Info) wire.SessionInfo {
 		case <-h.opened:
 			if h.err == nil {
 				if _, running, err := h.resident.Current(session.MainStrand); err == nil && running {
-					i.Status = wire.SessionRunning
+					i.Status = words.SessionRunning
 				}
 			}
 		default:

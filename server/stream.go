@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/wire"
 )
@@ -232,7 +233,7 @@ func (s *subscriber) droppedNotice(n int64) wire.Frame {
 	return wire.Frame{
 		ID: "dropped/" + s.cursor.String() + "/" + strconv.FormatInt(n, 10), Delivery: wire.Live, Session: s.hub.session,
 		Body: wire.Notice{
-			Code: wire.NoticeLiveDropped, Audience: wire.ForOperator,
+			Code: words.NoticeLiveDropped, Audience: words.ForOperator,
 			Facts: []wire.Fact{{Name: "count", Text: strconv.FormatInt(n, 10)}},
 		},
 	}

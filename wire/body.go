@@ -3,6 +3,7 @@ package wire
 import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/words"
 )
 
 // ModelRef names a model at a provider.
@@ -25,7 +26,7 @@ type Segment struct {
 // RunStart is the level of a running operation: what it runs with.
 type RunStart struct {
 	Model ModelRef
-	Mode  PermissionMode // verbatim; a newer engine may send a newer word
+	Mode  words.PermissionMode // verbatim; a newer engine may send a newer word
 	Cwd   string
 	Tools int // how many tools are offered to the model
 }
@@ -92,9 +93,10 @@ type TextBlock struct {
 
 // Gate is how a call came to be allowed or refused. Words are verbatim.
 type Gate struct {
-	Disposition string
-	Settlement  *string
-	Origin      *string
+	Disposition words.Disposition
+	Settlement  *words.Settlement
+	DeniedBy    *words.DeniedBy
+	Origin      *words.AskOrigin // who made it a question
 }
 
 // ToolResult is the committed result of a call. Every call has exactly one.
@@ -142,8 +144,8 @@ type Fact struct{ Name, Text string }
 
 // Notice is a fact outside the conversation.
 type Notice struct {
-	Code     string
-	Audience Audience
+	Code     words.NoticeCode
+	Audience words.Audience
 	Facts    []Fact
 }
 

@@ -3,6 +3,7 @@ package wire
 import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/words"
 )
 
 func (b RunStart) appendFields(w *jsonv.Writer) {
@@ -15,7 +16,7 @@ func (b RunStart) appendFields(w *jsonv.Writer) {
 func decodeRunStart(r *jsonv.Reader) Body {
 	return RunStart{
 		Model: jsonv.One(r, "model", decodeModel),
-		Mode:  PermissionMode(r.Str("mode")),
+		Mode:  words.PermissionMode(r.Str("mode")),
 		Cwd:   r.Str("cwd"),
 		Tools: int(count(r, "tools")),
 	}
@@ -124,9 +125,10 @@ func (b ToolResult) appendFields(w *jsonv.Writer) {
 	if b.Gate != nil {
 		w.Name("gate")
 		w.Begin()
-		w.Str("disposition", b.Gate.Disposition)
-		w.OptStr("settlement", b.Gate.Settlement)
-		w.OptStr("origin", b.Gate.Origin)
+		w.Str("disposition", string(b.Gate.Disposition))
+		w.OptStr("settlement", (*string)(b.Gate.Settlement))
+		w.OptStr("deniedBy", (*string)(b.Gate.DeniedBy))
+		w.OptStr("origin", (*string)(b.Gate.Origin))
 		w.End()
 	}
 }
@@ -150,7 +152,10 @@ func decodeTextBlock(v jsonv.Value) (TextBlock, error) {
 
 func decodeGate(v jsonv.Value) (Gate, error) {
 	r := jsonv.Read(v, "wire.Gate")
-	g := Gate{Disposition: r.Str("disposition"), Settlement: r.OptStr("settlement"), Origin: r.OptStr("origin")}
+	g := Gate{
+		Disposition: words.Disposition(r.Str("disposition")), Settlement: (*words.Settlement)(r.OptStr("settlement")),
+		DeniedBy: (*words.DeniedBy)(r.OptStr("deniedBy")), Origin: (*words.AskOrigin)(r.OptStr("origin")),
+	}
 	return g, r.Err()
 }
 
@@ -199,7 +204,7 @@ func decodeRunStopped(r *jsonv.Reader) Body {
 }
 
 func (b Notice) appendFields(w *jsonv.Writer) {
-	w.Str("code", b.Code)
+	w.Str("code", string(b.Code))
 	w.Str("audience", string(b.Audience))
 	w.Name("facts")
 	w.Begin()
@@ -210,9 +215,9 @@ func (b Notice) appendFields(w *jsonv.Writer) {
 }
 
 func decodeNotice(r *jsonv.Reader) Body {
-	b := Notice{Code: r.Str("code"), Audience: ForOperator}
-	if Audience(r.Str("audience")) == ForUser {
-		b.Audience = ForUser
+	b := Notice{Code: words.NoticeCode(r.Str("code")), Audience: words.ForOperator}
+	if words.Audience(r.Str("audience")) == words.ForUser {
+		b.Audience = words.ForUser
 	}
 	facts := r.Value("facts")
 	if facts.Kind() != jsonv.Object {

@@ -1,6 +1,9 @@
 package wire
 
-import "github.com/loom-run/loom/core/jsonv"
+import (
+	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/words"
+)
 
 // Cause is how a run ended. It is never absent from a run end. The set of
 // implementations is closed.
@@ -35,65 +38,76 @@ type UnknownCause struct {
 	Raw jsonv.Value
 }
 
-const (
-	causeCompleted = "completed"
-	causeFailed    = "failed"
-	causeAborted   = "aborted"
-	causeBlocked   = "blocked"
-	causePaused    = "paused"
-)
-
 // Word is the tag on the wire.
-func (Completed) Word() string      { return causeCompleted }
-func (Failed) Word() string         { return causeFailed }
-func (Aborted) Word() string        { return causeAborted }
-func (Blocked) Word() string        { return causeBlocked }
-func (Paused) Word() string         { return causePaused }
+func (Completed) Word() string      { return string(words.CauseCompleted) }
+func (Failed) Word() string         { return string(words.CauseFailed) }
+func (Aborted) Word() string        { return string(words.CauseAborted) }
+func (Blocked) Word() string        { return string(words.CauseBlocked) }
+func (Paused) Word() string         { return string(words.CausePaused) }
 func (c UnknownCause) Word() string { return c.Tag }
 
-func tag(word string, fields ...jsonv.Member) jsonv.Value {
-	return jsonv.Obj(append([]jsonv.Member{jsonv.F("kind", jsonv.Str(word))}, fields...)...)
+func tag(word words.Cause, fields ...jsonv.Member) jsonv.Value {
+	return jsonv.Obj(append([]jsonv.Member{jsonv.F("kind", jsonv.Str(string(word)))}, fields...)...)
 }
 
-func (Completed) value() jsonv.Value { return tag(causeCompleted) }
-func (Aborted) value() jsonv.Value   { return tag(causeAborted) }
+func (Completed) value() jsonv.Value { return tag(words.CauseCompleted) }
+func (Aborted) value() jsonv.Value   { return tag(words.CauseAborted) }
 
 func (c Failed) value() jsonv.Value {
-	return tag(causeFailed, jsonv.F("code", jsonv.Str(c.Code)), jsonv.F("message", jsonv.Str(c.Message)))
+	return tag(words.CauseFailed, jsonv.F("code", jsonv.Str(c.Code)), jsonv.F("message", jsonv.Str(c.Message)))
 }
 
 func (c Blocked) value() jsonv.Value {
 	if c.Detail == nil {
-		return tag(causeBlocked)
+		return tag(words.CauseBlocked)
 	}
-	return tag(causeBlocked, jsonv.F("detail", jsonv.Obj(
+	return tag(words.CauseBlocked, jsonv.F("detail", jsonv.Obj(
 		jsonv.F("kind", jsonv.Str(c.Detail.Kind)), jsonv.F("cause", jsonv.Str(c.Detail.Cause)))))
 }
 
 func (c Paused) value() jsonv.Value {
 	if c.Reason == nil {
-		return tag(causePaused)
+		return tag(words.CausePaused)
 	}
-	return tag(causePaused, jsonv.F("reason", jsonv.Str(*c.Reason)))
+	return tag(words.CausePaused, jsonv.F("reason", jsonv.Str(*c.Reason)))
 }
 
 func (c UnknownCause) value() jsonv.Value { return c.Raw }
+
+// CauseOf is the ending that an engine's word names. A word of a newer engine
+// stays itself; code and message belong to a failure.
+func CauseOf(word, code, message string) Cause {
+	switch words.Cause(word) {
+	case words.CauseCompleted:
+		return Completed{}
+	case words.CauseFailed:
+		return Failed{Code: code, Message: message}
+	case words.CauseAborted:
+		return Aborted{}
+	case words.CauseBlocked:
+		return Blocked{}
+	case words.CausePaused:
+		return Paused{}
+	default:
+		return UnknownCause{Tag: word, Raw: tag(words.Cause(word))}
+	}
+}
 
 // decodeCause reads a tagged cause. A malformed detail is absent rather than
 // guessed at: it explains the ending and does not change it.
 func decodeCause(v jsonv.Value) (Cause, error) {
 	r := jsonv.Read(v, "wire.Cause")
-	switch word := r.Str("kind"); word {
-	case causeCompleted:
+	switch word := words.Cause(r.Str("kind")); word {
+	case words.CauseCompleted:
 		return Completed{}, r.Err()
-	case causeFailed:
+	case words.CauseFailed:
 		c := Failed{Code: r.Str("code"), Message: r.Str("message")}
 		return c, r.Err()
-	case causeAborted:
+	case words.CauseAborted:
 		return Aborted{}, r.Err()
-	case causeBlocked:
+	case words.CauseBlocked:
 		return Blocked{Detail: blockedDetail(v)}, r.Err()
-	case causePaused:
+	case words.CausePaused:
 		var c Paused
 		if reason, ok := v.Get("reason"); ok {
 			if text, ok := reason.Text(); ok {
@@ -102,7 +116,7 @@ func decodeCause(v jsonv.Value) (Cause, error) {
 		}
 		return c, r.Err()
 	default:
-		return UnknownCause{Tag: word, Raw: v}, r.Err()
+		return UnknownCause{Tag: string(word), Raw: v}, r.Err()
 	}
 }
 

@@ -3,6 +3,7 @@ package wire
 import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/words"
 )
 
 // Receipts ignore fields that they do not know, and keep words verbatim, so
@@ -116,22 +117,10 @@ func DecodeAbortReceipt(data []byte) (AbortReceipt, error) {
 	return a, r.Err()
 }
 
-// SessionStatus says what a session is doing.
-type SessionStatus string
-
-// The states of a session; other words pass verbatim.
-const (
-	SessionIdle        SessionStatus = "idle"
-	SessionRunning     SessionStatus = "running"
-	SessionInterrupted SessionStatus = "interrupted" // an operation is open and nothing drives it
-	SessionHeldStatus  SessionStatus = "held"        // by another process
-	SessionUnreadable  SessionStatus = "unreadable"
-)
-
 // SessionInfo is one session in a list. What could not be read is absent.
 type SessionInfo struct {
 	Session   id.SessionID
-	Status    SessionStatus
+	Status    words.SessionStatus
 	Cwd       *string
 	Model     *string
 	Title     *string // the start of the first prompt
@@ -157,7 +146,7 @@ func (s SessionInfo) Append(dst []byte) []byte { return appendObject(dst, s.appe
 func decodeSessionInfo(v jsonv.Value) (SessionInfo, error) {
 	r := jsonv.Read(v, "wire.SessionInfo")
 	s := SessionInfo{
-		Session: sessionID(r, "session"), Status: SessionStatus(r.Str("status")),
+		Session: sessionID(r, "session"), Status: words.SessionStatus(r.Str("status")),
 		Cwd: r.OptStr("cwd"), Model: r.OptStr("model"), Title: r.OptStr("title"),
 		CreatedAt: r.OptNum("createdAt"), UpdatedAt: r.OptNum("updatedAt"), Note: r.OptStr("note"),
 	}

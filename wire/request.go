@@ -2,6 +2,7 @@ package wire
 
 import (
 	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/words"
 )
 
 // Bounds of request bodies, in bytes of JSON.
@@ -23,7 +24,7 @@ const (
 type CreateSession struct {
 	Cwd            string // absolute
 	Model          *string
-	PermissionMode PermissionMode
+	PermissionMode words.PermissionMode
 	MaxTurns       *int64 // turns per run, from 1; nil is no limit
 }
 
@@ -54,10 +55,10 @@ func DecodeCreateSession(data []byte) (CreateSession, error) {
 // Prompt asks a strand to run with a text.
 type Prompt struct {
 	Text           string
-	Strand         *string         // nil is the main strand
-	MaxTurns       *int64          // nil is the session's setting
-	Model          *string         // nil is the strand's setting
-	PermissionMode *PermissionMode // nil is the session's setting
+	Strand         *string               // nil is the main strand
+	MaxTurns       *int64                // nil is the session's setting
+	Model          *string               // nil is the strand's setting
+	PermissionMode *words.PermissionMode // nil is the session's setting
 }
 
 // Append appends the JSON.
@@ -88,7 +89,7 @@ func DecodePrompt(data []byte) (Prompt, error) {
 type Resume struct {
 	Strand         *string
 	MaxTurns       *int64
-	PermissionMode *PermissionMode
+	PermissionMode *words.PermissionMode
 }
 
 // Append appends the JSON.
@@ -155,15 +156,15 @@ func strand(r *jsonv.Reader) *string {
 	return s
 }
 
-func mode(r *jsonv.Reader, s string) PermissionMode {
-	m, ok := ParsePermissionMode(s)
+func mode(r *jsonv.Reader, s string) words.PermissionMode {
+	m, ok := words.PermissionModes.Parse(s)
 	if !ok {
 		r.Fail("permissionMode", "a permission mode", jsonv.Str(s))
 	}
 	return m
 }
 
-func optMode(r *jsonv.Reader) *PermissionMode {
+func optMode(r *jsonv.Reader) *words.PermissionMode {
 	s := r.OptStr("permissionMode")
 	if s == nil {
 		return nil

@@ -16,6 +16,7 @@ import (
 	"github.com/loom-run/loom/core/corrupt"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/wire"
 	"github.com/loom-run/loom/wire/wiretest"
 )
@@ -239,14 +240,14 @@ var messages = map[string]struct {
 	decode func([]byte) (message, error)
 }{
 	"create": {
-		wire.CreateSession{Cwd: "/w", Model: new("demo"), PermissionMode: wire.ModePlan, MaxTurns: new(int64(3))},
+		wire.CreateSession{Cwd: "/w", Model: new("demo"), PermissionMode: words.ModePlan, MaxTurns: new(int64(3))},
 		decoded(wire.DecodeCreateSession),
 	},
 	"prompt": {
-		wire.Prompt{Text: "hé", Strand: new("main"), MaxTurns: new(int64(1)), Model: new("m"), PermissionMode: new(wire.ModeAcceptEdits)},
+		wire.Prompt{Text: "hé", Strand: new("main"), MaxTurns: new(int64(1)), Model: new("m"), PermissionMode: new(words.ModeAcceptEdits)},
 		decoded(wire.DecodePrompt),
 	},
-	"resume":  {wire.Resume{Strand: new("s"), MaxTurns: new(int64(9)), PermissionMode: new(wire.ModeDefault)}, decoded(wire.DecodeResume)},
+	"resume":  {wire.Resume{Strand: new("s"), MaxTurns: new(int64(9)), PermissionMode: new(words.ModeDefault)}, decoded(wire.DecodeResume)},
 	"abort":   {wire.Abort{Strand: new("s")}, decoded(wire.DecodeAbort)},
 	"created": {wire.Created{Session: wiretest.Session(1), Cursor: wire.Cursor{Generation: 1, Seq: 4}}, decoded(wire.DecodeCreated)},
 	"prompted": {
@@ -255,7 +256,7 @@ var messages = map[string]struct {
 	"resumed": {wire.Resumed{Operation: wiretest.Op(2)}, decoded(wire.DecodeResumed)},
 	"aborted": {wire.AbortReceipt{Status: wire.Aborting}, decoded(wire.DecodeAbortReceipt)},
 	"list": {wire.SessionList{Sessions: []wire.SessionInfo{{
-		Session: wiretest.Session(3), Status: wire.SessionIdle, Cwd: new("/w"), Model: new("m"), Title: new("t"),
+		Session: wiretest.Session(3), Status: words.SessionIdle, Cwd: new("/w"), Model: new("m"), Title: new("t"),
 		CreatedAt: new(int64(1)), UpdatedAt: new(int64(2)), Note: new("n"),
 	}}}, decoded(wire.DecodeSessionList)},
 	"page": {wire.SessionPage{

@@ -2,6 +2,7 @@ package plane
 
 import (
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -14,7 +15,7 @@ type Event interface{ event() }
 type RunOpened struct {
 	Operation id.OpID
 	Model     wire.ModelRef
-	Mode      wire.PermissionMode
+	Mode      words.PermissionMode
 	Cwd       string
 	Tools     int
 }
@@ -62,8 +63,8 @@ type LastTurn struct {
 // Noticed is a fact outside the conversation. A host shows those for the user
 // and leaves the others to who runs the engine.
 type Noticed struct {
-	Code     string
-	Audience wire.Audience
+	Code     words.NoticeCode
+	Audience words.Audience
 	Facts    []wire.Fact
 }
 

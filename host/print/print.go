@@ -42,6 +42,7 @@ import (
 	"github.com/loom-run/loom/client/plane"
 	"github.com/loom-run/loom/client/say"
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -179,7 +180,7 @@ func (p *Printer) keep(m plane.Message) {
 		p.run.called[m.CallID] = about(m)
 		p.progress(callLine(m))
 	case plane.Result:
-		if m.Gate != nil && m.Gate.Disposition == wire.GateDenied {
+		if m.Gate != nil && m.Gate.Disposition == words.GateDenied {
 			p.run.denials = append(p.run.denials, denial{tool: m.Name, call: m.CallID})
 		}
 		p.progress(resultLine(m, p.run.called[m.CallID]))
@@ -209,7 +210,7 @@ func (p *Printer) show(e plane.Event) {
 			p.run.last = joined(p.run.texts)
 		}
 	case plane.Noticed:
-		if e.Audience == wire.ForUser {
+		if e.Audience == words.ForUser {
 			p.progress(noticeLine(e))
 		}
 	case plane.RunClosed:

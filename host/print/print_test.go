@@ -20,6 +20,7 @@ import (
 	"github.com/loom-run/loom/client/plane"
 	"github.com/loom-run/loom/client/say"
 	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/host/print"
 	"github.com/loom-run/loom/wire"
 	"github.com/loom-run/loom/wire/wireclient"
@@ -88,7 +89,7 @@ func (s *script) source(err error) client.Source {
 // wholeRun is a run with a call that works, one that fails and one that is denied.
 func wholeRun() *script {
 	s := &script{}
-	s.pass(wire.Level, wire.RunStart{Model: model, Mode: wire.ModeDefault, Cwd: "/repo", Tools: 6})
+	s.pass(wire.Level, wire.RunStart{Model: model, Mode: words.ModeDefault, Cwd: "/repo", Tools: 6})
 	s.replay(wire.UserMessage{Entry: wiretest.Entry(1), Text: "what is here?", Bytes: 13})
 	s.pass(wire.Live, wire.TextDelta{Segment: seg(2, 0), Text: "I look "})
 	s.pass(wire.Live, wire.TextDelta{Segment: seg(2, 0), Offset: 7, Text: "around."})
@@ -102,7 +103,7 @@ func wholeRun() *script {
 	s.replay(wire.ToolResult{Entry: wiretest.Entry(3), CallID: "c1", Name: "ls", Text: []wire.TextBlock{{Text: "a\nb\nc\n", Bytes: 6}}})
 	s.replay(wire.ToolResult{Entry: wiretest.Entry(4), CallID: "c2", Name: "read", Text: []wire.TextBlock{{Text: "no such file", Bytes: 12}}, IsError: true})
 	s.replay(wire.ToolResult{
-		Entry: wiretest.Entry(5), CallID: "c3", Name: "write", IsError: true, Gate: &wire.Gate{Disposition: wire.GateDenied},
+		Entry: wiretest.Entry(5), CallID: "c3", Name: "write", IsError: true, Gate: &wire.Gate{Disposition: words.GateDenied},
 		Text: []wire.TextBlock{{Text: "mode default does not write", Bytes: 27}},
 	})
 	s.pass(wire.Live, wire.Retry{Attempt: 1, UntilMs: 9000, Error: "overloaded"})
@@ -427,12 +428,12 @@ func TestNothingUntrustedReachesAScreen(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		evil := wiretest.Text().Draw(t, "text") + "\x1b]0;x\x07\u202e\u009b\U000e0041"
 		s := &script{}
-		s.pass(wire.Level, wire.RunStart{Model: wire.ModelRef{Provider: evil, ModelID: evil}, Mode: wire.PermissionMode(evil), Cwd: evil})
+		s.pass(wire.Level, wire.RunStart{Model: wire.ModelRef{Provider: evil, ModelID: evil}, Mode: words.PermissionMode(evil), Cwd: evil})
 		s.pass(wire.Live, wire.TextDelta{Segment: seg(2, 0), Text: evil})
 		s.replay(wire.TextEnd{Segment: seg(2, 0), Content: evil})
 		s.replay(wire.ToolCall{Segment: seg(2, 1), CallID: evil, Name: evil, Arguments: jsonv.Obj(jsonv.F(evil, jsonv.Str(evil)), jsonv.F("b", jsonv.Str(evil)))})
 		s.turn(2, evil)
-		s.replay(wire.ToolResult{Entry: wiretest.Entry(3), CallID: evil, Name: evil, Text: []wire.TextBlock{{Text: evil, Bytes: int64(len(evil))}}, IsError: rapid.Bool().Draw(t, "error"), Gate: &wire.Gate{Disposition: wire.GateDenied}})
+		s.replay(wire.ToolResult{Entry: wiretest.Entry(3), CallID: evil, Name: evil, Text: []wire.TextBlock{{Text: evil, Bytes: int64(len(evil))}}, IsError: rapid.Bool().Draw(t, "error"), Gate: &wire.Gate{Disposition: words.GateDenied}})
 		s.pass(wire.Live, wire.Retry{Attempt: 1, Error: evil})
 		s.replay(wire.TextEnd{Segment: seg(4, 0), Content: evil}).turn(4, "stop")
 		s.end(wire.Failed{Code: evil, Message: evil})

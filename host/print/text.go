@@ -11,6 +11,7 @@ import (
 	"github.com/loom-run/loom/client/say"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -186,7 +187,7 @@ func (p *Printer) waitLine(e plane.Waiting) string {
 
 func noticeLine(e plane.Noticed) string {
 	var b strings.Builder
-	b.WriteString("loom: " + say.Line(e.Code, maxField))
+	b.WriteString("loom: " + say.Line(string(e.Code), maxField))
 	for _, f := range e.Facts {
 		b.WriteString(" " + say.Line(f.Name, maxField) + "=" + say.Line(f.Text, maxField))
 	}
@@ -255,7 +256,7 @@ func resultLine(r plane.Result, about string) string {
 		name += " " + about
 	}
 	switch {
-	case r.Gate != nil && r.Gate.Disposition == wire.GateDenied:
+	case r.Gate != nil && r.Gate.Disposition == words.GateDenied:
 		return name + " denied: " + say.Line(first, maxLine)
 	case r.IsError:
 		return name + " failed: " + say.Line(first, maxLine)

@@ -8,14 +8,14 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/host/print"
-	"github.com/loom-run/loom/wire"
 )
 
 // runOptions are the options of `loom run` and `loom -p`.
 type runOptions struct {
 	model, session, cwd option[string]
-	mode                option[wire.PermissionMode]
+	mode                option[words.PermissionMode]
 	maxTurns            option[int64]
 	format              option[print.Format]
 	again               bool
@@ -38,7 +38,7 @@ func (o *runOptions) flags(cmd *cobra.Command) {
 
 // shared adds the options that `loom resume` has too.
 func (o *runOptions) shared(cmd *cobra.Command) {
-	o.mode = option[wire.PermissionMode]{kind: "MODE", parse: mode}
+	o.mode = option[words.PermissionMode]{kind: "MODE", parse: mode}
 	o.format = option[print.Format]{kind: "FORMAT", parse: format}
 	f := cmd.Flags()
 	f.Var(&o.mode, "permission-mode", "default: read only; acceptEdits: write files here too; bypassPermissions: commands too")
@@ -82,8 +82,8 @@ func text(s string) (string, error) {
 	return s, nil
 }
 
-func mode(s string) (wire.PermissionMode, error) {
-	m, ok := wire.ParsePermissionMode(s)
+func mode(s string) (words.PermissionMode, error) {
+	m, ok := words.PermissionModes.Parse(s)
 	if !ok {
 		return "", errors.New("there are default, acceptEdits and bypassPermissions")
 	}

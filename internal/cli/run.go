@@ -12,6 +12,7 @@ import (
 	"github.com/loom-run/loom/client"
 	"github.com/loom-run/loom/client/plane"
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/host/print"
 	"github.com/loom-run/loom/provider/catalogue"
 	"github.com/loom-run/loom/wire"
@@ -109,7 +110,7 @@ func (a *app) choose(ctx context.Context, l *link, o runOptions, q *wire.Prompt)
 			a.note("no " + catalogue.KeyVariable + " is set, so the built-in demo answers: fixed rules, not a language model")
 		}
 	}
-	made, err := l.Create(ctx, wire.CreateSession{Cwd: cwd, Model: o.model.given, PermissionMode: o.mode.or(wire.ModeDefault)})
+	made, err := l.Create(ctx, wire.CreateSession{Cwd: cwd, Model: o.model.given, PermissionMode: o.mode.or(words.ModeDefault)})
 	return made.Session, err
 }
 

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/goleak"
 	"pgregory.net/rapid"
 
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/wire"
 	"github.com/loom-run/loom/wire/wireclient"
 	"github.com/loom-run/loom/wire/wiretest"
@@ -335,7 +336,7 @@ func TestRequestsCarryTheirBodiesAndAnswersTheirs(t *testing.T) {
 		return answer(200, text), nil
 	}), "http://loom")
 	ctx := t.Context()
-	if v, err := c.Create(ctx, wire.CreateSession{Cwd: "/w", PermissionMode: wire.ModeDefault}); err != nil || v.Session != session {
+	if v, err := c.Create(ctx, wire.CreateSession{Cwd: "/w", PermissionMode: words.ModeDefault}); err != nil || v.Session != session {
 		t.Error(v, err)
 	}
 	if v, err := c.Prompt(ctx, session, wire.Prompt{Text: "hi"}); err != nil || v.Status != wire.Queued || v.Seq != 3 {

@@ -29,6 +29,7 @@ import (
 
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -118,7 +119,7 @@ func body(t *rapid.T, k wire.Kind) wire.Body {
 	text := func(name string) string { return Text().Draw(t, name) }
 	switch k {
 	case wire.KindRunStart:
-		return wire.RunStart{Model: model(t), Mode: wire.PermissionMode(text("mode")), Cwd: text("cwd"), Tools: number().Draw(t, "tools")}
+		return wire.RunStart{Model: model(t), Mode: words.PermissionMode(text("mode")), Cwd: text("cwd"), Tools: number().Draw(t, "tools")}
 	case wire.KindUserMessage:
 		s := text("text")
 		return wire.UserMessage{Entry: Entry(seed().Draw(t, "entry")), Text: s, Bytes: int64(len(s)) + int64(number().Draw(t, "more")), Images: number().Draw(t, "images")}
@@ -140,7 +141,8 @@ func body(t *rapid.T, k wire.Kind) wire.Body {
 			r.Text = append(r.Text, wire.TextBlock{Text: s, Bytes: int64(len(s))})
 		}
 		if rapid.Bool().Draw(t, "gated") {
-			r.Gate = &wire.Gate{Disposition: text("disposition"), Settlement: optText().Draw(t, "settlement"), Origin: optText().Draw(t, "origin")}
+			r.Gate = &wire.Gate{Disposition: words.Disposition(text("disposition")), Settlement: (*words.Settlement)(optText().Draw(t, "settlement")),
+				DeniedBy: (*words.DeniedBy)(optText().Draw(t, "deniedBy")), Origin: (*words.AskOrigin)(optText().Draw(t, "origin"))}
 		}
 		return r
 	case wire.KindTurnEnd:
@@ -152,7 +154,7 @@ func body(t *rapid.T, k wire.Kind) wire.Body {
 	case wire.KindRunStopped:
 		return wire.RunStopped{Code: wire.Code(text("code")), Message: text("message")}
 	case wire.KindNotice:
-		n := wire.Notice{Code: text("code"), Audience: rapid.SampledFrom([]wire.Audience{wire.ForUser, wire.ForOperator}).Draw(t, "audience")}
+		n := wire.Notice{Code: words.NoticeCode(text("code")), Audience: rapid.SampledFrom([]words.Audience{words.ForUser, words.ForOperator}).Draw(t, "audience")}
 		for _, name := range rapid.SliceOfNDistinct(Text(), 0, 3, rapid.ID).Draw(t, "facts") {
 			n.Facts = append(n.Facts, wire.Fact{Name: name, Text: text("fact")})
 		}

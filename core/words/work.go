@@ -1,0 +1,307 @@
+package words
+
+// TaskKind is what works in the background.
+type TaskKind string
+
+// The kinds.
+const (
+	TaskShell    TaskKind = "shell"
+	TaskAgent    TaskKind = "agent"
+	TaskWorkflow TaskKind = "workflow"
+)
+
+// TaskKinds is the closed set.
+var TaskKinds = of("what works in the background",
+	planned(TaskShell),
+	planned(TaskAgent),
+	planned(TaskWorkflow),
+)
+
+// BackgroundStatus is the state of a task in the background.
+type BackgroundStatus string
+
+// The statuses.
+const (
+	BackgroundStarting  BackgroundStatus = "starting"
+	BackgroundRunning   BackgroundStatus = "running"
+	BackgroundPaused    BackgroundStatus = "paused"
+	BackgroundDraining  BackgroundStatus = "draining" // told to stop, and not over
+	BackgroundCompleted BackgroundStatus = "completed"
+	BackgroundFailed    BackgroundStatus = "failed"
+	BackgroundKilled    BackgroundStatus = "killed"
+	BackgroundLost      BackgroundStatus = "lost" // its process ended without telling how it went
+)
+
+// BackgroundStatuses is the closed set.
+var BackgroundStatuses = of("the state of a task in the background",
+	planned(BackgroundStarting),
+	planned(BackgroundRunning),
+	planned(BackgroundPaused),
+	planned(BackgroundDraining),
+	planned(BackgroundCompleted),
+	planned(BackgroundFailed),
+	planned(BackgroundKilled),
+	planned(BackgroundLost),
+)
+
+// Ended reports whether a status is a last one. A word that is not known is not.
+func (s BackgroundStatus) Ended() bool {
+	switch s {
+	case BackgroundCompleted, BackgroundFailed, BackgroundKilled, BackgroundLost:
+		return true
+	case BackgroundStarting, BackgroundRunning, BackgroundPaused, BackgroundDraining:
+	}
+	return false
+}
+
+// RegistrationState says whether a command that moved to the background was
+// registered there.
+type RegistrationState string
+
+// The states.
+const (
+	Registered         RegistrationState = "registered"
+	RegistrationFailed RegistrationState = "failed"
+)
+
+// RegistrationStates is the closed set.
+var RegistrationStates = of("whether a command that moved to the background was registered",
+	planned(Registered),
+	planned(RegistrationFailed),
+)
+
+// QueueLane is how queued input reaches a strand.
+type QueueLane string
+
+// The lanes.
+const (
+	LaneSteer    QueueLane = "steer"     // into the running operation, before its next request
+	LaneFollowUp QueueLane = "follow_up" // into the running operation, when it would end
+	LaneNextRun  QueueLane = "next_run"  // with the next run
+)
+
+// QueueLanes is the closed set.
+var QueueLanes = of("how queued input reaches a strand",
+	planned(LaneSteer),
+	planned(LaneFollowUp),
+	planned(LaneNextRun),
+)
+
+// UnusedCause is why input that was queued was not used, or may not have been.
+type UnusedCause string
+
+// The causes.
+const (
+	UnusedRunEnded  UnusedCause = "run_ended"
+	UnusedAborted   UnusedCause = "aborted"
+	UnusedCancelled UnusedCause = "cancelled" // by who queued it
+	UnusedUncertain UnusedCause = "uncertain" // it was handed over, and whether it was read is not known
+)
+
+// UnusedCauses is the closed set.
+var UnusedCauses = of("why queued input was not used",
+	planned(UnusedRunEnded),
+	planned(UnusedAborted),
+	planned(UnusedCancelled),
+	planned(UnusedUncertain),
+)
+
+// PlanVerdict is a person's answer to a plan.
+type PlanVerdict string
+
+// The verdicts.
+const (
+	PlanAccept PlanVerdict = "accept"
+	PlanEdit   PlanVerdict = "edit" // accepted as the person changed it
+	PlanReject PlanVerdict = "reject"
+)
+
+// PlanVerdicts is the closed set.
+var PlanVerdicts = of("a person's answer to a plan",
+	planned(PlanAccept),
+	planned(PlanEdit),
+	planned(PlanReject),
+)
+
+// CompactionTrigger is what made a strand be compacted.
+type CompactionTrigger string
+
+// The triggers.
+const (
+	CompactedByHand     CompactionTrigger = "manual"
+	CompactedAtLimit    CompactionTrigger = "threshold"
+	CompactedOnOverflow CompactionTrigger = "overflow" // the provider said that the request is too long
+)
+
+// CompactionTriggers is the closed set.
+var CompactionTriggers = of("what made a strand be compacted",
+	planned(CompactedByHand),
+	planned(CompactedAtLimit),
+	planned(CompactedOnOverflow),
+)
+
+// HookPhase is how far a hook is.
+type HookPhase string
+
+// The phases.
+const (
+	HookStarted   HookPhase = "started"
+	HookOutput    HookPhase = "progress"
+	HookResponded HookPhase = "response"
+)
+
+// HookPhases is the closed set.
+var HookPhases = of("how far a hook is",
+	planned(HookStarted),
+	planned(HookOutput),
+	planned(HookResponded),
+)
+
+// HookOutcome is how a hook ended.
+type HookOutcome string
+
+// The outcomes.
+const (
+	HookSucceeded HookOutcome = "success"
+	HookErred     HookOutcome = "error"
+	HookCancelled HookOutcome = "cancelled"
+)
+
+// HookOutcomes is the closed set.
+var HookOutcomes = of("how a hook ended",
+	planned(HookSucceeded),
+	planned(HookErred),
+	planned(HookCancelled),
+)
+
+// MountCondition is the one reason why a tool is offered to a run.
+type MountCondition string
+
+// The conditions.
+const (
+	MountedBuiltin  MountCondition = "builtin"  // every run has it
+	MountedHands    MountCondition = "hands"    // the run was given files and a shell
+	MountedRequest  MountCondition = "request"  // the request asked for it
+	MountedConfig   MountCondition = "config"   // the configuration asked for it
+	MountedServer   MountCondition = "server"   // an external tool server brought it
+	MountedDelegate MountCondition = "delegate" // the run may start agents
+)
+
+// MountConditions is the closed set.
+var MountConditions = of("why a tool is offered to a run",
+	planned(MountedBuiltin),
+	planned(MountedHands),
+	planned(MountedRequest),
+	planned(MountedConfig),
+	planned(MountedServer),
+	planned(MountedDelegate),
+)
+
+// MCPDelivery is what became of a tool server that a run asked for.
+type MCPDelivery string
+
+// The verdicts.
+const (
+	MCPDelivered    MCPDelivery = "delivered"
+	MCPConnecting   MCPDelivery = "connecting"
+	MCPFailed       MCPDelivery = "failed"
+	MCPUnauthorized MCPDelivery = "needs_authorization"
+	MCPDisabled     MCPDelivery = "disabled"
+	MCPRefused      MCPDelivery = "refused" // this deployment takes none from a request
+)
+
+// MCPDeliveries is the closed set.
+var MCPDeliveries = of("what became of a tool server that a run asked for",
+	planned(MCPDelivered),
+	planned(MCPConnecting),
+	planned(MCPFailed),
+	planned(MCPUnauthorized),
+	planned(MCPDisabled),
+	planned(MCPRefused),
+)
+
+// Severity grades a diagnostic of a file.
+type Severity string
+
+// The grades.
+const (
+	SeverityError   Severity = "error"
+	SeverityWarning Severity = "warning"
+	SeverityInfo    Severity = "info"
+	SeverityHint    Severity = "hint"
+)
+
+// Severities is the closed set.
+var Severities = of("how grave a diagnostic of a file is",
+	planned(SeverityError),
+	planned(SeverityWarning),
+	planned(SeverityInfo),
+	planned(SeverityHint),
+)
+
+// FileChange is what happened to a file of the workspace.
+type FileChange string
+
+// The changes.
+const (
+	FileCreated  FileChange = "created"
+	FileModified FileChange = "modified"
+	FileDeleted  FileChange = "deleted"
+	FileRenamed  FileChange = "renamed"
+)
+
+// FileChanges is the closed set.
+var FileChanges = of("what happened to a file of the workspace",
+	planned(FileCreated),
+	planned(FileModified),
+	planned(FileDeleted),
+	planned(FileRenamed),
+)
+
+// Health is what a server says about itself.
+type Health string
+
+// The words, from its start to its end.
+const (
+	HealthStarting Health = "starting"
+	HealthReady    Health = "ready"
+	HealthDegraded Health = "degraded" // it answers, and a part of it does not work
+	HealthDraining Health = "draining" // it lets finish what runs and takes nothing new
+)
+
+// Healths is the closed set.
+var Healths = of("what a server says about itself",
+	planned(HealthStarting),
+	planned(HealthReady),
+	planned(HealthDegraded),
+	planned(HealthDraining),
+)
+
+// Activity is whether a session works, waits for a person, or rests.
+type Activity string
+
+// The words.
+const (
+	ActivityIdle    Activity = "idle"
+	ActivityRunning Activity = "running"
+	ActivityAsking  Activity = "requires_action" // nothing goes on before somebody decides
+)
+
+// Activities is the closed set.
+var Activities = of("whether a session works, waits or rests",
+	planned(ActivityIdle),
+	planned(ActivityRunning),
+	planned(ActivityAsking),
+)
+
+// MemoryCapture is a wish about what is remembered of a session. It is a wish for
+// privacy: a word that is not this one is refused and never passed over.
+type MemoryCapture string
+
+// MemoryOff keeps a session out of what is remembered.
+const MemoryOff MemoryCapture = "off"
+
+// MemoryCaptures is the closed set.
+var MemoryCaptures = of("what is remembered of a session",
+	planned(MemoryOff),
+)
