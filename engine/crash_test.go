@@ -32,6 +32,8 @@ type bomb struct {
 	commits int
 }
 
+func (b *bomb) CommitAll(txs ...tx.Tx) []storage.Outcome { return storage.OneByOne(b.Commit, txs) }
+
 func (b *bomb) Commit(t tx.Tx) (tx.Result, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

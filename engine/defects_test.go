@@ -222,6 +222,8 @@ type moving struct {
 	now atomic.Bool
 }
 
+func (m *moving) CommitAll(txs ...tx.Tx) []storage.Outcome { return storage.OneByOne(m.Commit, txs) }
+
 func (m *moving) Commit(t tx.Tx) (tx.Result, error) {
 	if m.now.Load() {
 		return tx.Result{}, &tx.StaleExpectation{Failed: t.Expected[0]}

@@ -47,11 +47,9 @@ func (d *Driver) Rung() bool {
 
 // Committing reports whether a commit is being made or told.
 func (e *Engine) Committing() bool {
-	if e.writer.mu.TryLock() {
-		e.writer.mu.Unlock()
-		return false
-	}
-	return true
+	e.writer.mu.Lock()
+	defer e.writer.mu.Unlock()
+	return e.writer.busy
 }
 
 // SetFuel bounds the steps of a driver that nothing interrupts.

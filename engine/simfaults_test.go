@@ -29,6 +29,8 @@ func (f *simStore) fire(fault string) bool {
 	return true
 }
 
+func (f *simStore) CommitAll(txs ...tx.Tx) []storage.Outcome { return storage.OneByOne(f.Commit, txs) }
+
 func (f *simStore) Commit(t tx.Tx) (tx.Result, error) {
 	switch {
 	case f.dead:

@@ -2,9 +2,11 @@ package engine
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/register"
@@ -20,12 +22,16 @@ type scripted struct {
 	commits  int
 }
 
+func (s *scripted) CommitAll(txs ...tx.Tx) []storage.Outcome { return storage.OneByOne(s.Commit, txs) }
+
 func (s *scripted) Commit(t tx.Tx) (tx.Result, error) {
 	s.commits++
 	if len(s.refusals) > 0 {
 		err := s.refusals[0]
 		s.refusals = s.refusals[1:]
-		return tx.Result{}, err
+		if err != nil {
+			return tx.Result{}, err
+		}
 	}
 	return s.Store.Commit(t)
 }
@@ -114,4 +120,82 @@ func TestALostLeaseIsFinal(t *testing.T) {
 	if _, err := w.commit(fact(1), nil, nil); !errors.Is(err, lost) {
 		t.Errorf("after the end for another reason: %v", err)
 	}
+}
+
+// gate holds the first flush until told, and remembers how many came in each.
+type gate struct {
+	storage.Store
+	open    chan struct{}
+	flushes []int
+}
+
+func (g *gate) CommitAll(txs ...tx.Tx) []storage.Outcome {
+	if g.flushes = append(g.flushes, len(txs)); len(g.flushes) == 1 {
+		<-g.open
+	}
+	return g.Store.CommitAll(txs...)
+}
+
+func TestCommitsThatWaitShareAFlushAndKeepTheirOwnOutcome(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := &gate{Store: newMemory(), open: make(chan struct{})}
+		var told []Fact
+		w := &writer{store: store, notify: func(f Fact) { told = append(told, f) }}
+		const committers = 16
+		var refused, landed atomic.Int64
+		for i := range committers {
+			go func() {
+				write := fact(int64(i))
+				if i%3 == 2 { // nobody sets it, so this one is refused
+					write.Expected = []tx.Expectation{tx.Expect(register.FactName, "never", 9)}
+				}
+				r, err := w.commit(write, nil, RunFinished{Strand: fmt.Sprint(i)})
+				switch _, stale := errors.AsType[*tx.StaleExpectation](err); {
+				case stale:
+					refused.Add(1)
+				case err != nil || r.Seqs[0] != r.FirstSeq:
+					t.Error(r, err)
+				default:
+					landed.Add(1)
+				}
+			}()
+			synctest.Wait()
+		}
+		close(store.open)
+		synctest.Wait()
+		if fmt.Sprint(store.flushes) != "[1 15]" || refused.Load() != 5 || landed.Load() != 11 {
+			t.Errorf("flushes of %v, %d refused, %d landed", store.flushes, refused.Load(), landed.Load())
+		}
+		if len(told) != 2*11 {
+			t.Fatalf("%d facts", len(told))
+		}
+		for i := 0; i < len(told); i += 2 {
+			if c, ok := told[i].(Committed); !ok || c.FirstSeq != int64(i+1) {
+				t.Fatalf("fact %d is %+v", i, told[i])
+			}
+		}
+	})
+}
+
+func TestALeaseThatIsLostInABatchEndsThoseBehindIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		lost := &tx.LeaseLost{}
+		script := &scripted{Store: newMemory(), refusals: []error{nil, lost}}
+		store := &gate{Store: script, open: make(chan struct{})}
+		w := &writer{store: store, notify: func(Fact) {}}
+		var over atomic.Int64
+		for range maxBatch + 10 {
+			go func() {
+				if _, err := w.commit(fact(1), nil, nil); errors.Is(err, lost) {
+					over.Add(1)
+				}
+			}()
+		}
+		synctest.Wait()
+		close(store.open)
+		synctest.Wait()
+		if script.commits != 1+maxBatch || over.Load() != 10 {
+			t.Errorf("the store was asked for %d, %d were told of the loss", script.commits, over.Load())
+		}
+	})
 }

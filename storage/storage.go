@@ -87,6 +87,16 @@ type Outcome struct {
 	Err    error
 }
 
+// OneByOne is CommitAll for a store to which it makes no difference whether commits
+// come together.
+func OneByOne(commit func(tx.Tx) (tx.Result, error), txs []tx.Tx) []Outcome {
+	outcomes := make([]Outcome, len(txs))
+	for i, t := range txs {
+		outcomes[i].Result, outcomes[i].Err = commit(t)
+	}
+	return outcomes
+}
+
 // Head is where an entry stands, without what it says.
 type Head struct {
 	ID, Parent id.EntryID // Parent is absent for a root

@@ -97,11 +97,7 @@ func (s *Store) Commit(t tx.Tx) (tx.Result, error) {
 func (s *Store) CommitAll(txs ...tx.Tx) []storage.Outcome {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	outcomes := make([]storage.Outcome, len(txs))
-	for i, t := range txs {
-		outcomes[i].Result, outcomes[i].Err = s.commit(t)
-	}
-	return outcomes
+	return storage.OneByOne(s.commit, txs)
 }
 
 func (s *Store) commit(t tx.Tx) (tx.Result, error) {
