@@ -10,7 +10,7 @@
 //
 // # Relationships
 //
-// Imports core/jsonv, core/message and the standard library's pure packages. The dialects import this package: openaichat, demo, scripted.
+// Imports core/jsonv, core/message and the standard library's pure packages. The dialects and the embedded models import this package.
 // The package catalogue chooses between them. The engine imports this package and is given a Provider.
 //
 // # Traffic

@@ -44,8 +44,10 @@ type Request struct {
 	Messages []message.Message
 	// Tools may come in any order; a dialect sends them sorted by name, since providers cache by prefix.
 	Tools []Tool
-	// MaxOutput is the most tokens the answer may have; 0 leaves it to the provider.
+	// MaxOutput is the most tokens the answer may have; 0 leaves it to the provider, or to the model's own limit where the dialect demands one.
 	MaxOutput int64
+	// Thinking is how much the model is asked to reason; empty is [ThinkOff], which asks for nothing.
+	Thinking Thinking
 }
 
 // Provider asks a model. Implementations are safe for concurrent calls.

@@ -38,6 +38,7 @@ import (
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/provider/demo"
 	"github.com/loom-run/loom/provider/openaichat"
+	"github.com/loom-run/loom/provider/remote"
 )
 
 // The variables that configure the OpenAI dialect.
@@ -74,7 +75,7 @@ type Ports struct {
 	// Proxy chooses the proxy of a request; nil is none.
 	Proxy func(*http.Request) (*url.URL, error)
 	// Limits bounds each attempt; the zero value means the defaults.
-	Limits openaichat.Limits
+	Limits remote.Limits
 }
 
 // Choice is a model that can be used.
@@ -161,12 +162,12 @@ func openai(id string, why Reason, env func(string) string) (Choice, error) {
 	if base == "" {
 		base = DefaultBase
 	}
-	if _, err := openaichat.ParseBase(base); err != nil {
+	if _, err := remote.ParseBase(base); err != nil {
 		return Choice{}, &provider.Error{Class: provider.InvalidRequest, Message: fmt.Sprintf("%s: %v", BaseVariable, err)}
 	}
 	return Choice{Model: facts(id), Reason: why, open: func(p Ports) (provider.Provider, error) {
-		client, err := openaichat.New(openaichat.Config{
-			BaseURL: base, Key: key, KeyName: KeyVariable, UserAgent: p.UserAgent, Now: p.Now, Limits: p.Limits, Proxy: p.Proxy,
+		client, err := remote.New(remote.Config{
+			Dialect: openaichat.New(), BaseURL: base, Key: key, KeyName: KeyVariable, UserAgent: p.UserAgent, Now: p.Now, Limits: p.Limits, Proxy: p.Proxy,
 		})
 		if err != nil {
 			return nil, err

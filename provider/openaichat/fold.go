@@ -4,8 +4,10 @@ import (
 	"strings"
 
 	"github.com/loom-run/loom/core/jsonv"
-	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/provider"
+	"github.com/loom-run/loom/provider/dialect"
+	"github.com/loom-run/loom/provider/remote"
 	"github.com/loom-run/loom/provider/sse"
 )
 
@@ -15,67 +17,62 @@ const doneMark = "[DONE]"
 // fold turns the events of one answer into deltas and remembers what it needs to settle. It is pure: the same events give the same deltas and
 // the same outcome.
 type fold struct {
-	peer peer
-	req  provider.Request
-	sink func(provider.Delta)
-
-	blocks []block
+	answer dialect.Answer
 	calls  calls
-
-	responseID, responseModel string
-	finish                    string // the last finish reason that was not empty
-	done                      bool   // the stream said that it is complete
-	chunks                    int
-	usage                     *usage.Usage
-	replaced                  int
-	failure                   *provider.Error
+	done   bool // the stream said that it is complete
+	chunks int
 }
 
-// block is a content block being assembled; exactly one of text, thinking and call is in use.
-type block struct {
-	text, thinking *strings.Builder
-	call           *call
+func newFold(p dialect.Peer, req provider.Request, sink func(provider.Delta)) *fold {
+	f := &fold{answer: dialect.Answer{API: API, Peer: p, Req: req, Sink: sink}}
+	f.calls.answer = &f.answer
+	return f
 }
 
-func newFold(p peer, req provider.Request, sink func(provider.Delta)) *fold {
-	return &fold{peer: p, req: req, sink: sink}
+// Phase implements remote.Fold.
+func (f *fold) Phase() remote.Phase {
+	switch {
+	case f.answer.Failure != nil:
+		return remote.Failed
+	case f.done:
+		return remote.Ended
+	case f.answer.Finish != "":
+		return remote.Finishing
+	}
+	return remote.Speaking
 }
 
-// over reports whether nothing that could still come matters.
-func (f *fold) over() bool { return f.done || f.failure != nil }
+// Heard implements remote.Fold.
+func (f *fold) Heard() bool { return f.chunks > 0 }
 
-// event folds one event in. Events after the end of the answer are ignored.
-func (f *fold) event(e sse.Event) {
-	if f.over() || len(e.Data) == 0 {
+// Event implements remote.Fold.
+func (f *fold) Event(e sse.Event) {
+	if f.done || f.answer.Failure != nil || len(e.Data) == 0 {
 		return
 	}
 	if len(e.Data) <= 2*len(doneMark) && strings.TrimSpace(string(e.Data)) == doneMark {
 		f.done = true
 		return
 	}
-	v, replaced, err := parseChunk(e.Data)
-	f.replaced += replaced
+	v, replaced, err := dialect.ParseJSON(e.Data)
+	f.answer.Replaced += replaced
 	switch {
 	case err != nil:
-		f.fail(f.peer.malformed("it sent an event that is not JSON"))
+		f.malformed("it sent an event that is not JSON")
 	case v.Kind() != jsonv.Object:
-		f.fail(f.peer.malformed("it sent an event that is not a JSON object"))
+		f.malformed("it sent an event that is not a JSON object")
 	default:
 		f.chunk(v, e.Name == "error")
 	}
 }
 
-func (f *fold) fail(e *provider.Error) {
-	if f.failure == nil {
-		f.failure = e
-	}
-}
+func (f *fold) malformed(what string) { f.answer.Fail(f.answer.Peer.Malformed(what)) }
 
 // chunk folds a chat.completion.chunk. Usage and content are read before an error beside them, so that a failed answer keeps what it cost.
 func (f *fold) chunk(v jsonv.Value, isError bool) {
 	f.chunks++
-	f.responseID = first(f.responseID, text(v, "id"))
-	f.responseModel = first(f.responseModel, text(v, "model"))
+	f.answer.ResponseID = dialect.First(f.answer.ResponseID, dialect.Text(v, "id"))
+	f.answer.ResponseModel = dialect.First(f.answer.ResponseModel, dialect.Text(v, "model"))
 	f.readUsage(v)
 	choices, _ := v.Get("choices")
 	for _, choice := range choices.Elems() {
@@ -88,22 +85,23 @@ func (f *fold) chunk(v jsonv.Value, isError bool) {
 		if delta, ok := choice.Get("delta"); ok {
 			f.delta(delta)
 		}
-		if reason := text(choice, "finish_reason"); reason != "" {
-			f.finish = reason
+		if reason := dialect.Text(choice, "finish_reason"); reason != "" {
+			f.answer.Finish = reason
 		}
 	}
-	if s, ok := statedError(v, isError); ok {
-		f.fail(f.peer.refused(f.req.Model.ModelID, 0, s))
+	if s, ok := dialect.StatedError(v, isError); ok {
+		f.answer.Fail(f.answer.Peer.Refused(f.answer.Req.Model.ModelID, 0, s))
 	}
 }
 
-// whole folds an answer that was not streamed: a server may ignore that streaming was asked for.
-func (f *fold) whole(v jsonv.Value) {
-	if _, hasChoices := v.Get("choices"); !hasChoices {
+// Whole folds an answer that was not streamed: a server may ignore that streaming was asked for.
+func (f *fold) Whole(v jsonv.Value, replaced int) {
+	f.answer.Replaced += replaced
+	choices, has := v.Get("choices")
+	if !has {
 		f.chunk(v, true)
 		return
 	}
-	choices, _ := v.Get("choices")
 	streamed := make([]jsonv.Value, 0, choices.Len())
 	for _, choice := range choices.Elems() {
 		if m, ok := choice.Get("message"); ok {
@@ -117,7 +115,7 @@ func (f *fold) whole(v jsonv.Value) {
 
 func (f *fold) readUsage(v jsonv.Value) {
 	if u, ok := v.Get("usage"); ok && u.Kind() == jsonv.Object {
-		f.usage = new(readUsage(u))
+		f.answer.Usage = new(readUsage(u))
 	}
 }
 
@@ -125,40 +123,40 @@ func (f *fold) delta(d jsonv.Value) {
 	if d.Kind() != jsonv.Object {
 		return
 	}
-	f.thinking(reasoningOf(d))
+	f.answer.Thinking(reasoningOf(d))
 	content, _ := d.Get("content")
 	switch content.Kind() {
 	case jsonv.String:
 		s, _ := content.Text()
-		f.text(s)
+		f.answer.Text(s)
 	case jsonv.Array:
 		f.parts(content)
 	case jsonv.Null:
 	default:
-		f.fail(f.peer.malformed("it sent content that is a JSON " + content.Kind().String()))
+		f.malformed("it sent content that is a JSON " + content.Kind().String())
 	}
 	// A model that declines says so in a field of its own; that is what it has to say.
-	f.text(text(d, "refusal"))
+	f.answer.Text(dialect.Text(d, "refusal"))
 
 	toolCalls, _ := d.Get("tool_calls")
 	for _, element := range toolCalls.Elems() {
 		f.fragment(readFragment(element))
 	}
 	if legacy, ok := d.Get("function_call"); ok && legacy.Kind() == jsonv.Object {
-		f.fragment(fragment{index: new(int64(-1)), name: text(legacy, "name"), args: arguments(legacy)})
+		f.fragment(fragment{index: new(int64(-1)), name: dialect.Text(legacy, "name"), args: arguments(legacy)})
 	}
 }
 
 // parts folds content that comes as typed parts.
 func (f *fold) parts(content jsonv.Value) {
 	for _, part := range content.Elems() {
-		switch text(part, "type") {
+		switch dialect.Text(part, "type") {
 		case "text":
-			f.text(text(part, "text"))
+			f.answer.Text(dialect.Text(part, "text"))
 		case "thinking":
 			inner, _ := part.Get("thinking")
 			for _, piece := range inner.Elems() {
-				f.thinking(text(piece, "text"))
+				f.answer.Thinking(dialect.Text(piece, "text"))
 			}
 		}
 	}
@@ -167,45 +165,19 @@ func (f *fold) parts(content jsonv.Value) {
 // reasoningOf finds the reasoning of a delta. Vendors disagree about the field, and some send the same text in two: the first that is
 // there counts.
 func reasoningOf(d jsonv.Value) string {
-	if s := first(text(d, "reasoning_content"), text(d, "reasoning")); s != "" {
+	if s := dialect.First(dialect.Text(d, "reasoning_content"), dialect.Text(d, "reasoning")); s != "" {
 		return s
 	}
 	var out strings.Builder
 	details, _ := d.Get("reasoning_details")
 	for _, detail := range details.Elems() {
-		out.WriteString(first(text(detail, "text"), text(detail, "summary")))
+		out.WriteString(dialect.First(dialect.Text(detail, "text"), dialect.Text(detail, "summary")))
 	}
 	return out.String()
 }
 
-func (f *fold) text(s string) {
-	if s == "" {
-		return
-	}
-	at := len(f.blocks) - 1
-	if at < 0 || f.blocks[at].text == nil {
-		f.blocks = append(f.blocks, block{text: new(strings.Builder)})
-		at++
-	}
-	f.blocks[at].text.WriteString(s)
-	f.sink(provider.TextDelta{Block: at, Text: s})
-}
-
-func (f *fold) thinking(s string) {
-	if s == "" {
-		return
-	}
-	at := len(f.blocks) - 1
-	if at < 0 || f.blocks[at].thinking == nil {
-		f.blocks = append(f.blocks, block{thinking: new(strings.Builder)})
-		at++
-	}
-	f.blocks[at].thinking.WriteString(s)
-	f.sink(provider.ThinkingDelta{Block: at, Text: s})
-}
-
 func (f *fold) fragment(piece fragment) {
-	if piece == (fragment{}) {
+	if piece == (fragment{}) || f.answer.Failure != nil {
 		return
 	}
 	c := f.calls.place(piece)
@@ -213,27 +185,18 @@ func (f *fold) fragment(piece fragment) {
 		f.calls.doubtOpen()
 		return
 	}
-	if c.block < 0 {
-		if len(f.calls.list) > maxCalls {
-			f.fail(f.peer.malformed("it asked for too many tools at once"))
-			return
-		}
-		c.block = len(f.blocks)
-		f.blocks = append(f.blocks, block{call: c})
-	}
-	c.take(piece)
-	f.sink(provider.ToolCallDelta{Block: c.block, CallID: piece.id, Name: piece.name, Fragment: piece.args})
+	c.Take(piece.id, piece.name, piece.args)
 }
 
 func readFragment(v jsonv.Value) fragment {
-	piece := fragment{id: text(v, "id")}
+	piece := fragment{id: dialect.Text(v, "id")}
 	if index, ok := v.Get("index"); ok {
 		if n, ok := index.Int64(); ok {
 			piece.index = &n
 		}
 	}
 	function, _ := v.Get("function")
-	piece.name, piece.args = text(function, "name"), arguments(function)
+	piece.name, piece.args = dialect.Text(function, "name"), arguments(function)
 	return piece
 }
 
@@ -247,18 +210,34 @@ func arguments(function jsonv.Value) string {
 	return s
 }
 
-// text reads a string field; anything else is the empty string.
-func text(v jsonv.Value, name string) string {
-	field, _ := v.Get(name)
-	s, _ := field.Text()
-	return s
+// Settle implements remote.Fold. An answer is complete when the provider gave a finish reason or the end mark.
+func (f *fold) Settle(broke *provider.Error, at int64) (*message.Assistant, *provider.Error) {
+	if f.answer.Finish == "" && f.done {
+		f.answer.Note("finish_reason", jsonv.Value{})
+	}
+	return f.answer.Settle(broke, at, f.chunks > 0 && (f.done || f.answer.Finish != ""), f.stopReason)
 }
 
-func first(values ...string) string {
-	for _, v := range values {
-		if v != "" {
-			return v
-		}
+// stopReason maps the provider's finish reason. What decides between stop and tool use is whether there are calls: servers say "stop" with calls
+// and "tool_calls" without. A stream that ends with its mark but without a reason is complete by its own word. A reason that is not known is
+// accepted only when whole calls show what the model wants.
+func (f *fold) stopReason() (message.StopReason, *provider.Error) {
+	a := &f.answer
+	natural := a.Natural()
+	switch a.Finish {
+	case "", "stop", "tool_calls", "function_call", "tool_use", "end_turn", "eos", "stop_sequence":
+		return natural, nil
+	case "length", "max_tokens", "model_length":
+		return message.Length, nil
+	case "content_filter", "sensitive":
+		return "", a.Withheld(a.Finish)
+	case "error":
+		return "", a.Peer.Refused(a.Req.Model.ModelID, 0, dialect.Stated{Words: []string{"server_error"}})
+	case "insufficient_system_resource":
+		return "", a.Peer.Refused(a.Req.Model.ModelID, 0, dialect.Stated{Words: []string{"overloaded_error"}})
 	}
-	return ""
+	if natural == message.ToolUse && a.AllWhole() {
+		return natural, nil
+	}
+	return "", a.Unmapped()
 }

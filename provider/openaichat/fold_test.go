@@ -13,6 +13,7 @@ import (
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/provider"
+	"github.com/loom-run/loom/provider/dialect"
 	"github.com/loom-run/loom/provider/sse"
 )
 
@@ -28,7 +29,7 @@ type answer struct {
 // foldStream folds a body in the given chunks, as the client does, to its end.
 func foldStream(req provider.Request, chunks ...[]byte) answer {
 	var a answer
-	f := newFold(peer{host: "host", keyName: "KEY"}, req, func(d provider.Delta) { a.deltas = append(a.deltas, d) })
+	f := newFold(dialect.Peer{Name: "host", KeyName: "KEY", Speaks: "chat-completions"}, req, func(d provider.Delta) { a.deltas = append(a.deltas, d) })
 	parser := sse.New(sse.Limits{})
 	for _, chunk := range chunks {
 		events, err := parser.Feed(chunk, nil)
@@ -36,10 +37,10 @@ func foldStream(req provider.Request, chunks ...[]byte) answer {
 			panic(err)
 		}
 		for _, e := range events {
-			f.event(e)
+			f.Event(e)
 		}
 	}
-	a.settled, a.failure = f.settle(nil, 7)
+	a.settled, a.failure = f.Settle(nil, 7)
 	return a
 }
 
@@ -357,7 +358,7 @@ func TestUsageIsNormalisedToDisjointBuckets(t *testing.T) {
 		{"nothing", `{}`, usage.Unknown(usage.API)},
 		{"only a total", `{"total_tokens":9}`, usage.Unknown(usage.API)},
 		{"counts that cannot be", `{"prompt_tokens":-4,"completion_tokens":99999999999999999999,"total_tokens":-99999999999999999999,"prompt_tokens_details":{"cached_tokens":7}}`,
-			usage.Usage{CacheRead: 7, Output: maxCount, Evidence: usage.Reported(usage.API, usage.Complete)}},
+			usage.Usage{CacheRead: 7, Output: dialect.MaxCount, Evidence: usage.Reported(usage.API, usage.Complete)}},
 		{"counts of a wrong kind", `{"prompt_tokens":"4","completion_tokens":1.5}`, usage.Unknown(usage.API)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -476,7 +477,7 @@ func TestCallIDsAreUniqueInTheConversation(t *testing.T) {
 
 func TestAHostileStreamIsBounded(t *testing.T) {
 	var fragments []string
-	for i := range maxCalls + 1 {
+	for i := range dialect.MaxCalls + 1 {
 		fragments = append(fragments, fmt.Sprintf(`{"index":%d,"id":"i%d","function":{"name":"x","arguments":"{}"}}`, i, i))
 	}
 	a := foldStream(provider.Request{Model: testModel}, stream(delta(`"tool_calls":[`+strings.Join(fragments, ",")+`]`), finish("tool_calls")))
@@ -488,13 +489,13 @@ func TestAHostileStreamIsBounded(t *testing.T) {
 func TestAnAnswerThatWasNotStreamedIsReadToo(t *testing.T) {
 	whole := func(body string) answer {
 		var a answer
-		f := newFold(peer{host: "host"}, provider.Request{Model: testModel}, func(d provider.Delta) { a.deltas = append(a.deltas, d) })
+		f := newFold(dialect.Peer{Name: "host"}, provider.Request{Model: testModel}, func(d provider.Delta) { a.deltas = append(a.deltas, d) })
 		v, err := jsonv.ParseString(body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.whole(v)
-		a.settled, a.failure = f.settle(nil, 7)
+		f.Whole(v, 0)
+		a.settled, a.failure = f.Settle(nil, 7)
 		return a
 	}
 	a := whole(`{"id":"r","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a","tool_calls":[{"id":"i","type":"function","function":{"name":"x","arguments":"{}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`)

@@ -17,6 +17,7 @@ import (
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/internal/cases"
 	"github.com/loom-run/loom/provider"
+	"github.com/loom-run/loom/provider/dialect"
 )
 
 // oracle is what an independent parser found in a recorded stream.
@@ -217,7 +218,7 @@ func TestARecordedRefusalIsANamedError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, _, err := parseChunk(raw)
+	v, _, err := dialect.ParseJSON(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -227,7 +228,7 @@ func TestARecordedRefusalIsANamedError(t *testing.T) {
 		piece, _ := chunk.Text()
 		body += piece
 	}
-	e := peer{host: "host"}.refused("m", 400, refusedBody([]byte(body), "application/json"))
+	e := dialect.Peer{Name: "host"}.Refused("m", 400, dialect.RefusedBody([]byte(body), "application/json"))
 	if e.Class != provider.InvalidRequest || e.Retryable() || !strings.Contains(e.Message, "temperature") {
 		t.Errorf("got %s: %s", e.Class, e.Message)
 	}

@@ -1,25 +1,26 @@
 package openaichat
 
 import (
-	"cmp"
-	"crypto/sha256"
-	"encoding/hex"
-	"slices"
 	"strings"
 
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/provider"
+	"github.com/loom-run/loom/provider/dialect"
 )
 
-// encode writes the body of a request. The messages come last, so that the next request of the same conversation starts with the same bytes.
-func encode(req provider.Request) []byte {
-	return newEncoding(req, nil).close()
-}
+// maxWireID is the longest call id that the dialect takes, in bytes. A call that passes it would make every later request of its conversation fail, so
+// what is stored stays as it is and what is sent is mended, in the call and in its result alike.
+const maxWireID = 40
+
+var wireID = dialect.Mend(maxWireID, dialect.Printable)
+
+// grammar is how the dialect writes a request. The messages come last, so that the next request of the same conversation starts with the same bytes.
+var grammar = dialect.Grammar{API: API, MendID: wireID, Head: encodeHead, Turn: encodeTurn, Tail: encodeTail}
 
 // encodeHead writes the body up to its first message: what is the same in every request of a conversation.
-func encodeHead(dst []byte, req provider.Request) []byte {
-	w := jsonv.NewWriter(dst)
+func encodeHead(req provider.Request) []byte {
+	var w jsonv.Writer
 	w.Begin()
 	w.Str("model", req.Model.ModelID)
 	w.Flag("stream", true)
@@ -30,7 +31,10 @@ func encodeHead(dst []byte, req provider.Request) []byte {
 	if req.MaxOutput > 0 {
 		w.Num("max_completion_tokens", req.MaxOutput)
 	}
-	encodeTools(w, req.Tools)
+	if effort := effortOf(req.Thinking); effort != "" {
+		w.Str("reasoning_effort", effort)
+	}
+	encodeTools(&w, req.Tools)
 	w.Name("messages")
 	w.BeginArray()
 	if req.System != "" {
@@ -42,48 +46,28 @@ func encodeHead(dst []byte, req provider.Request) []byte {
 	return w.Bytes()
 }
 
-// sizeHint estimates the body, so that a large one is not copied again and again while it grows.
-func sizeHint(req provider.Request) int {
-	n := 4096 + len(req.System) + 1024*len(req.Tools)
-	for _, m := range req.Messages {
-		n += 128
-		switch m := m.(type) {
-		case *message.User:
-			n += contentSize(m.Content)
-		case *message.Assistant:
-			n += contentSize(m.Content)
-		case *message.ToolResult:
-			n += contentSize(m.Content)
-		case *message.Custom:
-		}
+// effortOf is the dialect's word for a level; every server that knows the field knows these three.
+func effortOf(t provider.Thinking) string {
+	switch t {
+	case provider.ThinkMinimal, provider.ThinkLow:
+		return "low"
+	case provider.ThinkMedium:
+		return "medium"
+	case provider.ThinkHigh, provider.ThinkXHigh, provider.ThinkMax:
+		return "high"
+	case provider.ThinkOff:
 	}
-	return n + n/16 // escapes
+	return ""
 }
 
-func contentSize[B message.Block](blocks []B) int {
-	n := 0
-	for _, b := range blocks {
-		switch b := any(b).(type) {
-		case message.Text:
-			n += len(b.Text)
-		case message.Image:
-			n += len(b.Data)
-		case message.ToolCall:
-			n += 256
-		}
-	}
-	return n
-}
-
-// encodeTools writes the tools sorted by name, since providers cache by prefix. An empty list is left out: it is refused.
+// encodeTools writes the tools. An empty list is left out: it is refused.
 func encodeTools(w *jsonv.Writer, tools []provider.Tool) {
 	if len(tools) == 0 {
 		return
 	}
-	sorted := slices.SortedStableFunc(slices.Values(tools), func(a, b provider.Tool) int { return cmp.Compare(a.Name, b.Name) })
 	w.Name("tools")
 	w.BeginArray()
-	for _, tool := range sorted {
+	for _, tool := range dialect.SortedTools(tools) {
 		w.Begin()
 		w.Str("type", "function")
 		w.Name("function")
@@ -93,59 +77,46 @@ func encodeTools(w *jsonv.Writer, tools []provider.Tool) {
 			w.Str("description", tool.Description)
 		}
 		w.Name("parameters")
-		if tool.Schema.Kind() == jsonv.Object {
-			w.Value(tool.Schema)
-		} else {
-			w.Value(jsonv.Obj(jsonv.F("type", jsonv.Str("object")), jsonv.F("properties", jsonv.Obj())))
-		}
+		w.Value(dialect.ToolSchema(tool))
 		w.End()
 		w.End()
 	}
 	w.EndArray()
 }
 
-// encodeMessage writes one message. The dialect has no pictures in tool results, so they follow as a user turn; that turn must not stand between
-// the results of one batch, so the pictures wait until the batch ends. The result is the pictures that wait now.
-func encodeMessage(w *jsonv.Writer, m message.Message, waiting []picture) []picture {
-	if _, result := m.(*message.ToolResult); !result {
-		encodePictures(w, waiting)
-		waiting = nil
+func encodeTail(body []byte, _ string, _ dialect.Told) []byte { return append(body, "]}"...) }
+
+// encodeTurn writes one turn as the messages that it takes.
+func encodeTurn(dst []byte, open string, t dialect.Turn) ([]byte, string) {
+	start := len(dst)
+	dst = dialect.Separate(dst)
+	begun := len(dst)
+	w := jsonv.NewWriter(dst)
+	switch t := t.(type) {
+	case dialect.UserTurn:
+		encodeUser(w, t.Message)
+	case dialect.AnswerTurn:
+		encodeAnswer(w, t)
+	case dialect.ResultsTurn:
+		encodeResults(w, t.Results)
 	}
-	switch m := m.(type) {
-	case *message.User:
-		encodeUser(w, m)
-	case *message.Assistant:
-		encodeAssistant(w, m)
-	case *message.ToolResult:
-		waiting = append(waiting, encodeResult(w, m)...)
-	case *message.Custom:
-		// An application's own message has no meaning to a model. What should reach one is projected to a user message before.
+	if dst = w.Bytes(); len(dst) == begun {
+		return dst[:start], open // nothing was written, so the comma is none either
 	}
-	return waiting
+	return dst, open
 }
 
 // encodeUser writes a person's turn: one string when it is text alone, which every server takes, otherwise typed parts. Text of nothing but space
 // is left out, and a turn with nothing left too: providers refuse empty text.
 func encodeUser(w *jsonv.Writer, m *message.User) {
-	var texts []string
-	images := false
 	content := message.Project(m)
-	for _, b := range content {
-		switch b := b.(type) {
-		case message.Text:
-			if !blank(b.Text) {
-				texts = append(texts, b.Text)
-			}
-		case message.Image:
-			images = true
-		}
-	}
-	if len(texts) == 0 && !images {
+	texts, images := dialect.Texts(content), dialect.Images(content)
+	if len(texts) == 0 && len(images) == 0 {
 		return
 	}
 	w.Begin()
 	w.Str("role", "user")
-	if !images {
+	if len(images) == 0 {
 		w.Str("content", strings.Join(texts, "\n\n"))
 		w.End()
 		return
@@ -155,7 +126,7 @@ func encodeUser(w *jsonv.Writer, m *message.User) {
 	for _, b := range content {
 		switch b := b.(type) {
 		case message.Text:
-			if !blank(b.Text) {
+			if !dialect.Blank(b.Text) {
 				encodeTextPart(w, b.Text)
 			}
 		case message.Image:
@@ -166,16 +137,10 @@ func encodeUser(w *jsonv.Writer, m *message.User) {
 	w.End()
 }
 
-// encodeAssistant writes an answer: its text and its calls. Reasoning is not replayed. An answer with neither is left out.
-func encodeAssistant(w *jsonv.Writer, m *message.Assistant) {
-	var texts []string
-	calls, _ := m.ToolCalls()
-	for _, b := range m.Content {
-		if t, ok := b.(message.Text); ok && !blank(t.Text) {
-			texts = append(texts, t.Text)
-		}
-	}
-	if len(texts) == 0 && len(calls) == 0 {
+// encodeAnswer writes an answer: its text and its calls. Reasoning is not replayed. An answer with neither is left out.
+func encodeAnswer(w *jsonv.Writer, t dialect.AnswerTurn) {
+	texts := dialect.Texts(t.Message.Content)
+	if len(texts) == 0 && len(t.Calls) == 0 {
 		return
 	}
 	w.Begin()
@@ -186,77 +151,73 @@ func encodeAssistant(w *jsonv.Writer, m *message.Assistant) {
 	} else {
 		w.Null()
 	}
-	if len(calls) > 0 {
+	if len(t.Calls) > 0 {
 		w.Name("tool_calls")
 		w.BeginArray()
-		for _, c := range calls {
-			w.Begin()
-			w.Str("id", wireID(c.ID))
-			w.Str("type", "function")
-			w.Name("function")
-			w.Begin()
-			w.Str("name", wireName(c.Name))
-			w.Str("arguments", c.Arguments.String())
-			w.End()
-			w.End()
+		for i, b := range t.Message.Content {
+			if c, ok := b.(message.ToolCall); ok && t.CallID(i) != "" {
+				encodeCall(w, t.CallID(i), c)
+			}
 		}
 		w.EndArray()
 	}
 	w.End()
 }
 
-// picture is an image of a tool result that waits for the end of its batch.
-type picture struct {
-	call  string
-	tool  string
-	image message.Image
-}
-
-// encodeResult writes a tool result and returns its pictures. The dialect has no error flag, so a failed one says so in its text.
-func encodeResult(w *jsonv.Writer, m *message.ToolResult) []picture {
-	var texts []string
-	var pictures []picture
-	for _, b := range m.Content {
-		switch b := b.(type) {
-		case message.Text:
-			if !blank(b.Text) {
-				texts = append(texts, b.Text)
-			}
-		case message.Image:
-			pictures = append(pictures, picture{wireID(m.ToolCallID), m.ToolName, b})
-		}
-	}
-	content := strings.Join(texts, "\n\n")
-	switch {
-	case content == "" && len(pictures) > 0:
-		content = "(the output is the picture that follows)"
-	case content == "":
-		content = "(no output)"
-	}
-	if m.IsError {
-		content = "[tool error]\n" + content
-	}
+func encodeCall(w *jsonv.Writer, id string, c message.ToolCall) {
 	w.Begin()
-	w.Str("role", "tool")
-	w.Str("tool_call_id", wireID(m.ToolCallID))
-	w.Str("content", content)
+	w.Str("id", id)
+	w.Str("type", "function")
+	w.Name("function")
+	w.Begin()
+	w.Str("name", dialect.ToolName(c.Name))
+	w.Str("arguments", dialect.Arguments(c).String())
 	w.End()
-	return pictures
+	w.End()
 }
 
-func encodePictures(w *jsonv.Writer, pictures []picture) {
-	if len(pictures) == 0 {
-		return
+// encodeResults writes the results of a batch. The dialect has no error flag, so a failed one says so in its text, and no pictures, so they follow as a
+// user turn after the whole batch: it must not stand between two results.
+func encodeResults(w *jsonv.Writer, results []dialect.Result) {
+	pictured := false
+	for _, r := range results {
+		blocks, isError := r.Blocks()
+		images := dialect.Images(blocks)
+		content := strings.Join(dialect.Texts(blocks), "\n\n")
+		switch {
+		case content == "" && len(images) > 0:
+			content = "(the output is the picture that follows)"
+		case content == "":
+			content = dialect.NoOutput
+		}
+		if isError {
+			content = "[tool error]\n" + content
+		}
+		w.Begin()
+		w.Str("role", "tool")
+		w.Str("tool_call_id", r.ID)
+		w.Str("content", content)
+		w.End()
+		pictured = pictured || len(images) > 0
 	}
+	if pictured {
+		encodePictures(w, results)
+	}
+}
+
+func encodePictures(w *jsonv.Writer, results []dialect.Result) {
 	w.Begin()
 	w.Str("role", "user")
 	w.Name("content")
 	w.BeginArray()
-	for i, p := range pictures {
-		if i == 0 || pictures[i-1].call != p.call {
-			encodeTextPart(w, "Pictures from the output of the tool "+p.tool+" (call "+p.call+"):")
+	for _, r := range results {
+		blocks, _ := r.Blocks()
+		for i, image := range dialect.Images(blocks) {
+			if i == 0 {
+				encodeTextPart(w, dialect.PicturesOf(r))
+			}
+			encodeImagePart(w, image)
 		}
-		encodeImagePart(w, p.image)
 	}
 	w.EndArray()
 	w.End()
@@ -277,36 +238,4 @@ func encodeImagePart(w *jsonv.Writer, image message.Image) {
 	w.Str("url", "data:"+image.MimeType+";base64,"+image.Data)
 	w.End()
 	w.End()
-}
-
-func blank(s string) bool { return strings.TrimSpace(s) == "" }
-
-// The dialect's bounds on what names a call. A call that passes them would make every later request of its conversation fail, so what is
-// stored stays as it is and what is sent is mended, in the call and in its result alike.
-const (
-	maxWireID   = 40
-	maxWireName = 64
-)
-
-// wireID is the id itself, or a digest of it when it is longer than the dialect allows.
-func wireID(id string) string {
-	if id != "" && len(id) <= maxWireID {
-		return id
-	}
-	sum := sha256.Sum256([]byte(id))
-	return "call_" + hex.EncodeToString(sum[:16])
-}
-
-// wireName is the name with every character outside the dialect's alphabet replaced, for a model may invent any name.
-func wireName(name string) string {
-	if name == "" {
-		return unnamed
-	}
-	mended := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '_' || r == '-' {
-			return r
-		}
-		return '_'
-	}, name)
-	return mended[:min(len(mended), maxWireName)]
 }

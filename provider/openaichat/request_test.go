@@ -1,19 +1,18 @@
 package openaichat
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
 
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/provider"
+	"github.com/loom-run/loom/provider/dialect"
+	"github.com/loom-run/loom/provider/dialect/dialecttest"
 )
 
 func user(blocks ...message.UserBlock) *message.User { return &message.User{Content: blocks} }
@@ -38,7 +37,7 @@ func encodedMessages(t *testing.T, req provider.Request) []string {
 	var body struct {
 		Messages []json.RawMessage `json:"messages"`
 	}
-	if err := json.Unmarshal(encode(req), &body); err != nil {
+	if err := json.Unmarshal(grammar.Encode(req), &body); err != nil {
 		t.Fatal(err)
 	}
 	out := []string{}
@@ -78,12 +77,14 @@ func TestMessagesAreMappedToTurns(t *testing.T) {
 				`{"role":"assistant","content":"a","tool_calls":[{"id":"1","type":"function","function":{"name":"x","arguments":"{\"p\":1.50}"}},{"id":"2","type":"function","function":{"name":"y","arguments":"{}"}}]}`,
 				`{"role":"tool","tool_call_id":"1","content":"one"}`,
 				`{"role":"tool","tool_call_id":"2","content":"[tool error]\ntwo"}`}},
-		{"calls without text", []message.Message{assistant(called("1", "x", ""))},
-			[]string{`{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"x","arguments":"{}"}}]}`}},
-		{"a result of nothing", []message.Message{result("1", false), result("2", true, said(" "))},
-			[]string{`{"role":"tool","tool_call_id":"1","content":"(no output)"}`, `{"role":"tool","tool_call_id":"2","content":"[tool error]\n(no output)"}`}},
-		{"pictures of results follow their whole batch", []message.Message{result("1", false, said("one"), picture), result("2", false, picture, picture), result("3", false, said("three")), user(said("go"))},
+		{"calls without text, and without a result", []message.Message{assistant(called("1", "x", ""))},
+			[]string{`{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"x","arguments":"{}"}}]}`,
+				`{"role":"tool","tool_call_id":"1","content":"[tool error]\n` + dialect.NoResult + `"}`}},
+		{"a result of nothing", []message.Message{assistant(called("1", "x", ""), called("2", "x", "")), result("1", false), result("2", true, said(" "))},
+			[]string{asked("1", "2"), `{"role":"tool","tool_call_id":"1","content":"(no output)"}`, `{"role":"tool","tool_call_id":"2","content":"[tool error]\n(no output)"}`}},
+		{"pictures of results follow their whole batch", []message.Message{assistant(called("1", "x", ""), called("2", "x", ""), called("3", "x", "")), result("1", false, said("one"), picture), result("2", false, picture, picture), result("3", false, said("three")), user(said("go"))},
 			[]string{
+				asked("1", "2", "3"),
 				`{"role":"tool","tool_call_id":"1","content":"one"}`,
 				`{"role":"tool","tool_call_id":"2","content":"(the output is the picture that follows)"}`,
 				`{"role":"tool","tool_call_id":"3","content":"three"}`,
@@ -91,11 +92,20 @@ func TestMessagesAreMappedToTurns(t *testing.T) {
 					`,{"type":"text","text":"Pictures from the output of the tool tool (call 2):"},` + pictureJSON + `,` + pictureJSON + `]}`,
 				`{"role":"user","content":"go"}`}},
 		{"an application's own message is not sent", []message.Message{&message.Custom{Schema: "s", Payload: jsonv.Str("x")}}, []string{}},
-		{"ids and names that the dialect would refuse", []message.Message{assistant(called(longID, "a.b c/ü", ""), called("ok", strings.Repeat("n", 70), ""), called("no", "", "")), result(longID, false, said("r"))},
+		{"ids and names that the dialect would refuse", []message.Message{assistant(called(longID, "a.b c/ü", ""), called("ok", strings.Repeat("n", 70), ""), called("no", "", "")), result(longID, false, said("r")), result("ok", false), result("no", false)},
 			[]string{
 				`{"role":"assistant","content":null,"tool_calls":[{"id":"` + wireID(longID) + `","type":"function","function":{"name":"a_b_c__","arguments":"{}"}},` +
 					`{"id":"ok","type":"function","function":{"name":"` + strings.Repeat("n", 64) + `","arguments":"{}"}},{"id":"no","type":"function","function":{"name":"unnamed_tool","arguments":"{}"}}]}`,
-				`{"role":"tool","tool_call_id":"` + wireID(longID) + `","content":"r"}`}},
+				`{"role":"tool","tool_call_id":"` + wireID(longID) + `","content":"r"}`,
+				`{"role":"tool","tool_call_id":"ok","content":"(no output)"}`, `{"role":"tool","tool_call_id":"no","content":"(no output)"}`}},
+		{"what stood between calls and results moves behind them", []message.Message{assistant(called("1", "x", ""), called("2", "x", "")), result("2", false), user(said("between")), result("1", false)},
+			[]string{asked("1", "2"), `{"role":"tool","tool_call_id":"1","content":"(no output)"}`, `{"role":"tool","tool_call_id":"2","content":"(no output)"}`,
+				`{"role":"user","content":"between"}`}},
+		{"a call that is repeated in one answer is told once, with its first result", []message.Message{assistant(called("1", "x", ""), called("1", "y", "")), result("1", false, said("done")), result("1", true, said("aborted"))},
+			[]string{asked("1"), `{"role":"tool","tool_call_id":"1","content":"done"}`}},
+		{"an id that comes again in a later answer is another", []message.Message{assistant(called("1", "x", "")), result("1", false, said("a")), assistant(called("1", "x", "")), result("1", false, said("b"))},
+			[]string{asked("1"), `{"role":"tool","tool_call_id":"1","content":"a"}`, asked("1_2"), `{"role":"tool","tool_call_id":"1_2","content":"b"}`}},
+		{"a result without a call is left out", []message.Message{user(said("hi")), result("1", false, said("r"))}, []string{`{"role":"user","content":"hi"}`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := encodedMessages(t, provider.Request{Model: testModel, Messages: c.messages})
@@ -109,6 +119,15 @@ func TestMessagesAreMappedToTurns(t *testing.T) {
 	}
 }
 
+// asked is an answer of nothing but calls of the tool x.
+func asked(ids ...string) string {
+	var calls []string
+	for _, id := range ids {
+		calls = append(calls, `{"id":"`+id+`","type":"function","function":{"name":"x","arguments":"{}"}}`)
+	}
+	return `{"role":"assistant","content":null,"tool_calls":[` + strings.Join(calls, ",") + `]}`
+}
+
 func quoted(s string) string { return jsonv.Str(s).String() }
 
 func TestTheRequestAsksForAStreamWithUsage(t *testing.T) {
@@ -116,7 +135,7 @@ func TestTheRequestAsksForAStreamWithUsage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := string(encode(provider.Request{
+	got := string(grammar.Encode(provider.Request{
 		Model: testModel, System: "be brief", MaxOutput: 5,
 		Tools:    []provider.Tool{{Name: "read", Description: "reads", Schema: schema}, {Name: "ls"}},
 		Messages: []message.Message{user(said("hi"))},
@@ -128,165 +147,73 @@ func TestTheRequestAsksForAStreamWithUsage(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	bare := string(encode(provider.Request{Model: testModel}))
+	bare := string(grammar.Encode(provider.Request{Model: testModel}))
 	if want := `{"model":"m","stream":true,"stream_options":{"include_usage":true},"messages":[]}`; bare != want {
 		t.Errorf("got %s, want %s", bare, want)
 	}
 }
 
-// conversations draws settled histories: every call is followed by its result.
-func conversations() *rapid.Generator[[]message.Message] {
-	text := rapid.Map(rapid.String(), said)
-	return rapid.Custom(func(t *rapid.T) []message.Message {
-		var out []message.Message
-		for i := range rapid.IntRange(0, 6).Draw(t, "turns") {
-			out = append(out, user(text.Draw(t, "prompt")))
-			answer := assistant(text.Draw(t, "answer"))
-			out = append(out, answer)
-			for j := range rapid.IntRange(0, 3).Draw(t, "calls") {
-				id := fmt.Sprintf("c%d-%d", i, j)
-				answer.Content = append(answer.Content, called(id, rapid.String().Draw(t, "name"), rapid.String().Draw(t, "args")))
-				r := result(id, rapid.Bool().Draw(t, "failed"), text.Draw(t, "result"))
-				if rapid.Bool().Draw(t, "pictured") {
-					r.Content = append(r.Content, message.Image{Data: "QUJD", MimeType: "image/png"})
+func TestRequestsOfAnyConversationAreValid(t *testing.T) { dialecttest.Requests(t, &grammar, defects) }
+
+// defects says what the dialect would refuse in a request.
+func defects(body jsonv.Value) (found []string) {
+	bad := func(format string, args ...any) { found = append(found, fmt.Sprintf(format, args...)) }
+	messages, _ := body.Get("messages")
+	var open []string // calls that wait for their results
+	seen := map[string]bool{}
+	for i, m := range messages.Elems() {
+		role := dialect.Text(m, "role")
+		if role != "tool" && len(open) > 0 {
+			bad("message %d is a %s while the calls %v have no result", i, role, open)
+			open = nil
+		}
+		content, _ := m.Get("content")
+		calls, called := m.Get("tool_calls")
+		switch role {
+		case "assistant":
+			if s, _ := content.Text(); dialect.Blank(s) && !called {
+				bad("message %d says nothing", i)
+			}
+			for _, c := range calls.Elems() {
+				id, function := dialect.Text(c, "id"), jsonv.Value{}
+				function, _ = c.Get("function")
+				if id == "" || len(id) > maxWireID || seen[id] {
+					bad("the call id %q is empty, too long or used again", id)
 				}
-				out = append(out, r)
-			}
-		}
-		return out
-	})
-}
-
-func TestALaterRequestBeginsWithTheBytesOfTheEarlierOne(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		messages := conversations().Draw(t, "messages")
-		tools := []provider.Tool{{Name: "a"}, {Name: "b"}, {Name: "c"}}
-		req := provider.Request{Model: testModel, System: "s", Messages: messages, Tools: tools}
-		full := encode(req)
-		if _, err := jsonv.Parse(full); err != nil {
-			t.Fatalf("the request is not strict JSON: %v", err)
-		}
-		var turns []int // where a turn begins
-		for i, m := range messages {
-			if _, ok := m.(*message.User); ok {
-				turns = append(turns, i)
-			}
-		}
-		for _, end := range turns {
-			req.Messages = messages[:end]
-			req.Tools = rapid.Permutation(tools).Draw(t, "tools")
-			early := bytes.TrimSuffix(encode(req), []byte("]}"))
-			if !bytes.HasPrefix(full, early) {
-				t.Fatalf("%s\nis no prefix of\n%s", early, full)
-			}
-		}
-	})
-}
-
-func TestTheSizeHintHoldsForOrdinaryText(t *testing.T) {
-	req := provider.Request{Model: testModel, Messages: longConversation(200)}
-	if body := encode(req); len(body) > sizeHint(req) {
-		t.Errorf("%d bytes, hinted %d: a large request is copied while it grows", len(body), sizeHint(req))
-	}
-}
-
-func TestWhatIsRememberedDoesNotChangeTheRequest(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		messages := conversations().Draw(t, "messages")
-		request := func(name string) provider.Request {
-			req := provider.Request{Model: testModel, System: rapid.SampledFrom([]string{"", "s"}).Draw(t, name+" system")}
-			req.Messages = slices.Clone(messages[:rapid.IntRange(0, len(messages)).Draw(t, name+" length")])
-			if n := len(req.Messages); n > 0 && rapid.Bool().Draw(t, name+" departs") {
-				req.Messages[rapid.IntRange(0, n-1).Draw(t, name+" at")] = user(said(rapid.String().Draw(t, name+" says")))
-			}
-			return req
-		}
-		var earlier *encoding
-		for range 4 {
-			req := request("request")
-			next := newEncoding(req, earlier)
-			if got, want := string(next.close()), string(encode(req)); got != want {
-				t.Fatalf("remembering changes the request\n got %s\nwant %s", got, want)
-			}
-			if earlier != nil {
-				again := provider.Request{Model: testModel, Messages: earlier.messages}
-				if head := string(encodeHead(nil, again)); head == string(earlier.body[:earlier.head]) && string(earlier.close()) != string(encode(again)) {
-					t.Fatal("the remembered request was changed by the next one")
+				if name := dialect.Text(function, "name"); name == "" || name != dialect.ToolName(name) {
+					bad("the tool name %q", name)
 				}
+				if args, err := jsonv.ParseString(dialect.Text(function, "arguments")); err != nil || args.Kind() != jsonv.Object {
+					bad("arguments that are no object: %s", c)
+				}
+				seen[id] = true
+				open = append(open, id)
 			}
-			earlier = next
+		case "tool":
+			id := dialect.Text(m, "tool_call_id")
+			if len(open) == 0 || open[0] != id {
+				bad("message %d answers %q, and %v wait", i, id, open)
+			} else {
+				open = open[1:]
+			}
+			if s, _ := content.Text(); dialect.Blank(s) {
+				bad("result %d says nothing", i)
+			}
+		case "user", "system":
+			if s, isText := content.Text(); isText && dialect.Blank(s) || !isText && content.Len() == 0 {
+				bad("message %d says nothing", i)
+			}
+		default:
+			bad("the role %q", role)
 		}
-	})
+	}
+	if len(open) > 0 {
+		bad("the calls %v have no result at the end", open)
+	}
+	return found
 }
 
-func TestOnlySomeLargeRequestsAreRemembered(t *testing.T) {
-	var h history
-	body := func(messages []message.Message) {
-		t.Helper()
-		req := provider.Request{Model: testModel, Messages: messages}
-		if got := string(h.encode(req)); got != string(encode(req)) {
-			t.Fatal("remembering changes the request")
-		}
-	}
-	body(longConversation(4))
-	if len(h.list) != 0 {
-		t.Error("a small request is remembered")
-	}
-	growing := longConversation(800)
-	for n := 600; n <= 800; n += 50 {
-		body(growing[:n])
-	}
-	if len(h.list) != 1 || len(h.list[0].messages) != 800 {
-		t.Errorf("a growing conversation is remembered %d times", len(h.list))
-	}
-	for range 10 {
-		body(longConversation(200))
-	}
-	if len(h.list) != maxHistories {
-		t.Errorf("%d conversations are remembered", len(h.list))
-	}
-	huge := []message.Message{user(said(strings.Repeat("x", maxRemembered)))}
-	body(huge)
-	total := 0
-	for _, e := range h.list {
-		total += len(e.body)
-	}
-	if total > maxRemembered {
-		t.Errorf("%d bytes are remembered", total)
-	}
-}
-
-// longConversation has n messages of about 500 bytes.
-func longConversation(n int) []message.Message {
-	line := strings.Repeat("the quick brown fox \"jumps\" over\n", 15)
-	var out []message.Message
-	for i := 0; len(out) < n; i++ {
-		id := fmt.Sprintf("call_%d", i)
-		out = append(out, user(said(line)), assistant(said(line), called(id, "read", `{"path":"main.go"}`)), result(id, false, said(line)), assistant(said(line)))
-	}
-	return out[:n]
-}
-
-func BenchmarkEncodeTenThousandMessages(b *testing.B) {
-	req := provider.Request{Model: testModel, System: "s", Messages: longConversation(10_000)}
-	b.SetBytes(int64(len(encode(req))))
-	b.ReportAllocs()
-	for b.Loop() {
-		encode(req)
-	}
-}
-
-// BenchmarkNextTurnOfTenThousandMessages is the encoding of a request whose predecessor is remembered.
-func BenchmarkNextTurnOfTenThousandMessages(b *testing.B) {
-	req := provider.Request{Model: testModel, System: "s", Messages: longConversation(10_000)}
-	var h history
-	b.SetBytes(int64(len(h.encode(req))))
-	b.ReportAllocs()
-	for b.Loop() {
-		req.Messages = append(req.Messages[:len(req.Messages)-1:len(req.Messages)-1], user(said("next")))
-		h.encode(req)
-	}
-}
+func BenchmarkTenThousandMessages(b *testing.B) { dialecttest.BenchmarkRequests(b, &grammar) }
 
 func BenchmarkFold(b *testing.B) {
 	events := []string{delta(`"role":"assistant","content":""`)}

@@ -3,10 +3,8 @@ package openaichat
 import (
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/provider/dialect"
 )
-
-// maxCount is the largest token count believed; more is a broken report.
-const maxCount = 1_000_000_000_000
 
 // readUsage normalises a usage object to disjoint buckets:
 //
@@ -18,9 +16,9 @@ const maxCount = 1_000_000_000_000
 // Prompt and completion counts that are both there are complete evidence, one of them is partial. Some servers count reasoning beside the
 // completion instead of inside it; the total tells the two apart.
 func readUsage(v jsonv.Value) usage.Usage {
-	prompt, hasPrompt := count(v, "prompt_tokens")
-	completion, hasCompletion := count(v, "completion_tokens")
-	total, hasTotal := count(v, "total_tokens")
+	prompt, hasPrompt := dialect.Count(v, "prompt_tokens")
+	completion, hasCompletion := dialect.Count(v, "completion_tokens")
+	total, hasTotal := dialect.Count(v, "total_tokens")
 	if !hasPrompt && !hasCompletion {
 		return usage.Unknown(usage.API)
 	}
@@ -31,16 +29,16 @@ func readUsage(v jsonv.Value) usage.Usage {
 
 	inPrompt, _ := v.Get("prompt_tokens_details")
 	var ok bool
-	if u.CacheRead, ok = count(inPrompt, "cached_tokens"); !ok {
-		if u.CacheRead, ok = count(v, "prompt_cache_hit_tokens"); !ok {
-			u.CacheRead, _ = count(v, "cached_tokens")
+	if u.CacheRead, ok = dialect.Count(inPrompt, "cached_tokens"); !ok {
+		if u.CacheRead, ok = dialect.Count(v, "prompt_cache_hit_tokens"); !ok {
+			u.CacheRead, _ = dialect.Count(v, "cached_tokens")
 		}
 	}
-	u.CacheWrite, _ = count(inPrompt, "cache_write_tokens")
+	u.CacheWrite, _ = dialect.Count(inPrompt, "cache_write_tokens")
 	u.Input = max(0, prompt-u.CacheRead-u.CacheWrite)
 
 	inCompletion, _ := v.Get("completion_tokens_details")
-	if reasoning, ok := count(inCompletion, "reasoning_tokens"); ok {
+	if reasoning, ok := dialect.Count(inCompletion, "reasoning_tokens"); ok {
 		if hasTotal && reasoning > 0 && prompt+completion+reasoning == total {
 			u.Output += reasoning
 		}
@@ -48,24 +46,7 @@ func readUsage(v jsonv.Value) usage.Usage {
 	}
 	u.TotalTokens = total
 	if !hasTotal {
-		u.TotalTokens = min(prompt+completion, maxCount)
+		u.TotalTokens = min(prompt+completion, dialect.MaxCount)
 	}
 	return u
-}
-
-// count reads a token count, clamped to what is believable.
-func count(v jsonv.Value, name string) (int64, bool) {
-	field, ok := v.Get(name)
-	if !ok || field.Kind() != jsonv.Int {
-		return 0, false
-	}
-	n, fits := field.Int64()
-	if !fits {
-		// Only the sign is left to know of an integer beyond 64 bits.
-		if lit, _ := field.Literal(); lit[0] == '-' {
-			return 0, true
-		}
-		return maxCount, true
-	}
-	return min(max(n, 0), maxCount), true
 }

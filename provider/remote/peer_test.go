@@ -1,4 +1,4 @@
-package openaichat_test
+package remote_test
 
 import (
 	"context"

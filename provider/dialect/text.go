@@ -1,4 +1,4 @@
-package openaichat
+package dialect
 
 import (
 	"strings"
@@ -13,10 +13,10 @@ const replacement = "\uFFFD"
 // maxExcerpt is the most graphemes of a provider's own words that an error repeats.
 const maxExcerpt = 300
 
-// parseChunk reads one JSON text of a provider. Strict JSON has no invalid UTF-8 and no lone surrogates, but models produce both (half a
+// ParseJSON reads one JSON text of a provider. Strict JSON has no invalid UTF-8 and no lone surrogates, but models produce both (half a
 // character at the edge of a token), and one broken character must not cost the answer: each maximal run of bad bytes and each lone surrogate
 // escape becomes U+FFFD. replaced counts them.
-func parseChunk(data []byte) (v jsonv.Value, replaced int, err error) {
+func ParseJSON(data []byte) (v jsonv.Value, replaced int, err error) {
 	text := string(data)
 	if !utf8.ValidString(text) {
 		text, replaced = replaceInvalid(text)
@@ -100,12 +100,60 @@ func surrogate(s string) (rune, bool) {
 	return unit, unit >= 0xD800 && unit <= 0xDFFF
 }
 
-// excerpt makes a provider's words fit for a sentence: one line, no control characters, bounded.
-func excerpt(s string) string {
+// Excerpt makes a provider's words fit for a sentence: one line, no control characters, bounded.
+func Excerpt(s string) string {
 	s = corrupt.Clip(strings.ToValidUTF8(s, replacement), maxExcerpt+1)
 	s = strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r <= ' ' || r >= 0x7F && r <= 0x9F }), " ")
 	if cut := corrupt.Clip(s, maxExcerpt); len(cut) < len(s) {
 		return cut + "…"
 	}
 	return strings.TrimRight(s, ".")
+}
+
+// Text reads a string field; anything else is the empty string.
+func Text(v jsonv.Value, name string) string {
+	field, _ := v.Get(name)
+	s, _ := field.Text()
+	return s
+}
+
+// First is the first of the values that is not empty.
+func First(values ...string) string {
+	for _, v := range values {
+		if v != "" {
+			return v
+		}
+	}
+	return ""
+}
+
+// Blank reports whether a text is nothing but space, which providers refuse as a text.
+func Blank(s string) bool { return strings.TrimSpace(s) == "" }
+
+// Present is the text, or nil for an empty one.
+func Present(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+// MaxCount is the largest token count believed; more is a broken report.
+const MaxCount = 1_000_000_000_000
+
+// Count reads a token count, clamped to what is believable.
+func Count(v jsonv.Value, name string) (int64, bool) {
+	field, ok := v.Get(name)
+	if !ok || field.Kind() != jsonv.Int {
+		return 0, false
+	}
+	n, fits := field.Int64()
+	if !fits {
+		// Only the sign is left to know of an integer beyond 64 bits.
+		if lit, _ := field.Literal(); lit[0] == '-' {
+			return 0, true
+		}
+		return MaxCount, true
+	}
+	return min(max(n, 0), MaxCount), true
 }

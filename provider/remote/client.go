@@ -1,4 +1,4 @@
-package openaichat
+package remote
 
 import (
 	"bytes"
@@ -15,27 +15,26 @@ import (
 
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/provider"
+	"github.com/loom-run/loom/provider/dialect"
 	"github.com/loom-run/loom/provider/sse"
 )
-
-// API is the name of the dialect, as stored in the api field of an assistant message.
-const API = "openai-completions"
 
 // maxErrorBody is how much of a refused request's body is read, in bytes.
 const maxErrorBody = 64 << 10
 
-// Client is a provider that speaks the dialect to one base URL. It is safe for concurrent use.
+// Client is a provider that speaks one dialect to one base URL. It is safe for concurrent use.
 type Client struct {
-	peer      peer
-	endpoint  string
+	dialect   Dialect
+	peer      dialect.Peer
+	base      *url.URL
 	key       provider.Secret
 	userAgent string
 	limits    Limits
 	now       func() int64
 
 	transport *http.Transport
+	round     http.RoundTripper // the transport, behind whatever stands before it
 	dialer    dialer
-	sent      history
 	reached   atomic.Bool // a connection was made, once
 }
 
@@ -47,26 +46,43 @@ func New(c Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !c.Key.Present() {
-		return nil, &provider.Error{Class: provider.MissingKey, Message: "there is no key for " + base.Host + missingKeyAdvice(c.KeyName)}
+	peer := dialect.Peer{Name: base.Host, KeyName: c.KeyName, Speaks: c.Dialect.Speaks()}
+	if c.Route != "" {
+		peer.Name = c.Route + " at " + base.Host
+	}
+	if !c.Key.Present() && !c.Keyless {
+		return nil, &provider.Error{Class: provider.MissingKey, Message: "there is no key for " + peer.Name + missingKeyAdvice(c.KeyName)}
 	}
 	if strings.ContainsFunc(c.Key.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
-		return nil, &provider.Error{Class: provider.Auth, Message: "the key for " + base.Host + " has characters that no key has" + missingKeyAdvice(c.KeyName)}
+		return nil, &provider.Error{Class: provider.Auth, Message: "the key for " + peer.Name + " has characters that no key has" + missingKeyAdvice(c.KeyName)}
 	}
 	if c.Now == nil {
-		return nil, errors.New("openaichat.New: Now is not set")
+		return nil, errors.New("remote.New: Now is not set")
 	}
 	client := &Client{
-		peer:      peer{host: base.Host, keyName: c.KeyName},
-		endpoint:  base.JoinPath("chat", "completions").String(),
-		key:       c.Key,
-		userAgent: c.UserAgent,
-		limits:    c.Limits.withDefaults(),
-		now:       c.Now,
+		dialect: c.Dialect, peer: peer, base: base, key: c.Key, userAgent: c.UserAgent,
+		limits: c.Limits.withDefaults(), now: c.Now,
 	}
 	client.dialer.init(c.Dial, base.Scheme == "http", client.limits.Connect)
 	client.transport = newTransport(c, client.dialer.dial, base, client.limits)
+	client.round = authorizing{client.transport, c.Dialect, c.Key}
+	if c.Through != nil {
+		client.round = c.Through(client.round)
+	}
 	return client, nil
+}
+
+// authorizing adds the key to requests on their way to the connection.
+type authorizing struct {
+	next    http.RoundTripper
+	dialect Dialect
+	key     provider.Secret
+}
+
+func (a authorizing) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = r.Clone(r.Context())
+	a.dialect.Authorize(r.Header, a.key.Reveal())
+	return a.next.RoundTrip(r)
 }
 
 func missingKeyAdvice(keyName string) string {
@@ -125,22 +141,22 @@ func (c *Client) attempt(ctx context.Context, req provider.Request, sink func(pr
 	if ctx.Err() != nil {
 		return nil, c.ended(ctx)
 	}
-	body := c.sent.encode(req)
+	body := c.dialect.Encode(req)
 
 	ctx, watch := newWatch(ctx, c.limits)
 	defer watch.stop()
-	post, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, watch.trace()), http.MethodPost, c.endpoint, bytes.NewReader(body))
+	target := c.dialect.URL(c.base, req.Model).String()
+	post, err := http.NewRequestWithContext(httptrace.WithClientTrace(ctx, watch.trace()), http.MethodPost, target, bytes.NewReader(body))
 	if err != nil {
 		return nil, c.unreached(ctx, watch, err)
 	}
 	post.Header.Set("Content-Type", "application/json")
 	post.Header.Set("Accept", "text/event-stream")
-	post.Header.Set("Authorization", "Bearer "+c.key.Reveal())
 	if c.userAgent != "" {
 		post.Header.Set("User-Agent", c.userAgent)
 	}
-	// The transport itself, not a client around it: a redirect is not followed, for it would carry the conversation elsewhere.
-	resp, err := c.transport.RoundTrip(post)
+	// A transport, not a client around it: a redirect is not followed, for it would carry the conversation elsewhere.
+	resp, err := c.round.RoundTrip(post)
 	if watch.isConnected() {
 		c.reached.Store(true)
 	}
@@ -152,18 +168,21 @@ func (c *Client) attempt(ctx context.Context, req provider.Request, sink func(pr
 	if resp.StatusCode != http.StatusOK {
 		return nil, c.refused(ctx, watch, resp, req)
 	}
-	f := newFold(c.peer, req, sink)
+	f := c.dialect.Fold(c.peer, req, sink)
 	broke := c.read(ctx, watch, resp, f)
-	return f.settle(broke, c.now())
+	return f.Settle(broke, c.now())
 }
 
 // read feeds the body to the fold until the answer is over. The result says why it stopped early; nil at the end of the answer.
-func (c *Client) read(ctx context.Context, watch *watch, resp *http.Response, f *fold) *provider.Error {
+func (c *Client) read(ctx context.Context, watch *watch, resp *http.Response, f Fold) *provider.Error {
+	if how := encoded(resp.Header); how != "" {
+		return c.peer.Malformed("it sent an answer in the encoding " + dialect.Excerpt(how) + ", which was not asked for")
+	}
 	switch mediaType(resp.Header) {
 	case "application/json":
 		return c.readWhole(ctx, watch, resp.Body, f)
 	case "text/html":
-		return c.peer.malformed("it answered with a web page")
+		return c.peer.Malformed("it answered with a web page")
 	}
 	parser := sse.New(sse.Limits{})
 	chunk := make([]byte, 32<<10)
@@ -179,32 +198,41 @@ func (c *Client) read(ctx context.Context, watch *watch, resp *http.Response, f 
 			if ctx.Err() != nil {
 				return c.broken(ctx, watch)
 			}
-			f.event(e)
+			f.Event(e)
 		}
-		switch {
-		case f.done:
+		switch phase := f.Phase(); {
+		case phase == Ended:
 			watch.draining()
 			drain(resp.Body, chunk)
 			return nil
-		case f.over():
+		case phase == Failed:
 			return nil
 		case over != nil:
 			return c.outsized(over)
 		case errors.Is(err, io.EOF):
-			if f.chunks == 0 && parser.Consumed() > 0 {
-				return c.peer.malformed("it answered with something that is no event stream")
+			if !f.Heard() && parser.Consumed() > 0 {
+				return c.peer.Malformed("it answered with something that is no event stream")
 			}
 			return nil
 		case err != nil:
 			return c.broken(ctx, watch)
-		case f.finish != "":
+		case phase == Finishing:
 			watch.finishing()
 		}
 	}
 }
 
+// encoded is the encoding of a body that was compressed unasked; empty for none.
+func encoded(h http.Header) string {
+	how := strings.TrimSpace(h.Get("Content-Encoding"))
+	if strings.EqualFold(how, "identity") {
+		return ""
+	}
+	return how
+}
+
 // readWhole reads an answer that was not streamed.
-func (c *Client) readWhole(ctx context.Context, watch *watch, body io.Reader, f *fold) *provider.Error {
+func (c *Client) readWhole(ctx context.Context, watch *watch, body io.Reader, f Fold) *provider.Error {
 	raw, err := io.ReadAll(io.LimitReader(body, sse.DefaultBody+1))
 	switch {
 	case err != nil:
@@ -212,12 +240,11 @@ func (c *Client) readWhole(ctx context.Context, watch *watch, body io.Reader, f 
 	case len(raw) > sse.DefaultBody:
 		return c.outsized(&sse.LimitError{Bound: sse.BoundBody, Max: sse.DefaultBody})
 	}
-	v, replaced, err := parseChunk(raw)
+	v, replaced, err := dialect.ParseJSON(raw)
 	if err != nil {
-		return c.peer.malformed("it answered with a text that is not JSON")
+		return c.peer.Malformed("it answered with a text that is not JSON")
 	}
-	f.replaced += replaced
-	f.whole(v)
+	f.Whole(v, replaced)
 	return nil
 }
 
@@ -240,10 +267,16 @@ func (c *Client) refused(ctx context.Context, watch *watch, resp *http.Response,
 		return c.broken(ctx, watch)
 	}
 	if resp.StatusCode < 300 {
-		return c.peer.malformed(fmt.Sprintf("it answered with the status %d", resp.StatusCode))
+		return c.peer.Malformed(fmt.Sprintf("it answered with the status %d", resp.StatusCode))
 	}
-	e := c.peer.refused(req.Model.ModelID, resp.StatusCode, refusedBody(body, mediaType(resp.Header)))
-	e.RetryAfterMs = retryAfter(resp.Header, c.now())
+	stated := dialect.Stated{}
+	if encoded(resp.Header) == "" {
+		stated = dialect.RefusedBody(body, mediaType(resp.Header))
+	}
+	e := c.peer.Refused(req.Model.ModelID, resp.StatusCode, stated)
+	if hint := retryAfter(resp.Header, c.now()); hint != nil {
+		e.RetryAfterMs = hint
+	}
 	return e
 }
 
@@ -253,67 +286,4 @@ func mediaType(h http.Header) string {
 		return ""
 	}
 	return t
-}
-
-// ended is the error for a context that ended by its owner's will.
-func (c *Client) ended(ctx context.Context) *provider.Error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &provider.Error{Class: provider.Deadline, Detail: provider.LimitCaller, Message: "the time for this request is over; what arrived is kept"}
-	}
-	return &provider.Error{Class: provider.Cancelled, Message: "the request was cancelled; what arrived is kept"}
-}
-
-// unreached is the error for a request that got no response.
-func (c *Client) unreached(ctx context.Context, watch *watch, err error) *provider.Error {
-	if ctx.Err() != nil {
-		return c.broken(ctx, watch)
-	}
-	e := &provider.Error{Class: provider.Unreachable}
-	if c.reached.Load() {
-		e.Class = provider.Transport
-	}
-	if timeout, ok := errors.AsType[interface {
-		error
-		Timeout() bool
-	}](err); ok && timeout.Timeout() && !watch.isConnected() {
-		e.Detail = provider.LimitConnect
-		e.Message = fmt.Sprintf("no connection to %s within %s; check the network and the base URL", c.peer.host, c.limits.Connect)
-		return e
-	}
-	e.Message = fmt.Sprintf("%s could not be reached (%s); check the network and the base URL", c.peer.host, excerpt(err.Error()))
-	return e
-}
-
-// broken is the error for an attempt that a limit, the caller or the network ended.
-func (c *Client) broken(ctx context.Context, watch *watch) *provider.Error {
-	if ctx.Err() == nil {
-		return c.peer.disconnected()
-	}
-	passed, ok := errors.AsType[*limitPassed](context.Cause(ctx))
-	if !ok {
-		return c.ended(ctx)
-	}
-	var what string
-	switch passed.limit {
-	case provider.LimitFirstByte:
-		what = "did not begin to answer"
-	case provider.LimitIdle:
-		what = "stopped in the middle of the answer"
-	case provider.LimitTotal:
-		what = "did not finish the answer"
-	default: // the limits of what follows a complete answer fail nothing
-		return c.peer.disconnected()
-	}
-	return &provider.Error{
-		Class: provider.Deadline, Detail: passed.limit,
-		Message: fmt.Sprintf("%s %s within %s; what arrived is kept and the request can be repeated", c.peer.host, what, passed.after),
-	}
-}
-
-// outsized is the error for an answer that passes a bound of the parser.
-func (c *Client) outsized(err error) *provider.Error {
-	return &provider.Error{
-		Class:   provider.MalformedStream,
-		Message: fmt.Sprintf("the answer from %s was given up (%v); what arrived is kept", c.peer.host, err),
-	}
 }

@@ -1,4 +1,4 @@
-package openaichat_test
+package remote_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/provider"
-	"github.com/loom-run/loom/provider/openaichat"
+	"github.com/loom-run/loom/provider/remote"
 )
 
 // pipes is a listener whose connections live in memory, so that a bubble of fake time holds both ends.
@@ -48,7 +48,7 @@ func (p *pipes) Close() error   { p.once.Do(func() { close(p.closed) }); return 
 func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // attempt plays one call against a handler in fake time and tells how long it took.
-func attempt(t *testing.T, ctx context.Context, limits openaichat.Limits, handler http.HandlerFunc) (m *message.Assistant, e *provider.Error, took time.Duration) {
+func attempt(t *testing.T, ctx context.Context, limits remote.Limits, handler http.HandlerFunc) (m *message.Assistant, e *provider.Error, took time.Duration) {
 	t.Helper()
 	return attemptOf(t, ctx, limits, asking("hi"), func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // a server learns that its client left only after it has read the request
@@ -56,7 +56,7 @@ func attempt(t *testing.T, ctx context.Context, limits openaichat.Limits, handle
 	})
 }
 
-func attemptOf(t *testing.T, ctx context.Context, limits openaichat.Limits, req provider.Request, handler http.HandlerFunc) (m *message.Assistant, e *provider.Error, took time.Duration) {
+func attemptOf(t *testing.T, ctx context.Context, limits remote.Limits, req provider.Request, handler http.HandlerFunc) (m *message.Assistant, e *provider.Error, took time.Duration) {
 	t.Helper()
 	listener := newPipes()
 	server := &http.Server{Handler: handler}
@@ -65,7 +65,7 @@ func attemptOf(t *testing.T, ctx context.Context, limits openaichat.Limits, req 
 	defer serving.Wait()
 	defer func() { _ = server.Close() }()
 
-	c := client(t, "http://localhost", func(c *openaichat.Config) { c.Limits, c.Dial = limits, listener.dial })
+	c := client(t, "http://localhost", func(c *remote.Config) { c.Limits, c.Dial = limits, listener.dial })
 	defer func() { _ = c.Close() }()
 	begun := time.Now()
 	m, err := c.Stream(ctx, req, func(provider.Delta) {})
@@ -100,26 +100,26 @@ func TestEachLimitEndsTheAttemptWithItsName(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name    string
-		limits  openaichat.Limits
+		limits  remote.Limits
 		handler http.HandlerFunc
 		detail  string
 		took    time.Duration
 		partial string
 	}{
-		{"no first byte", openaichat.Limits{FirstByte: 30 * time.Second}, paced(time.Hour, textDelta("a")), provider.LimitFirstByte, 30 * time.Second, ""},
-		{"headers are no first byte", openaichat.Limits{FirstByte: 30 * time.Second}, func(w http.ResponseWriter, r *http.Request) {
+		{"no first byte", remote.Limits{FirstByte: 30 * time.Second}, paced(time.Hour, textDelta("a")), provider.LimitFirstByte, 30 * time.Second, ""},
+		{"headers are no first byte", remote.Limits{FirstByte: 30 * time.Second}, func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(200)
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		}, provider.LimitFirstByte, 30 * time.Second, ""},
-		{"a refusal that never ends", openaichat.Limits{FirstByte: 30 * time.Second}, func(w http.ResponseWriter, r *http.Request) {
+		{"a refusal that never ends", remote.Limits{FirstByte: 30 * time.Second}, func(w http.ResponseWriter, r *http.Request) {
 			w.WriteHeader(500)
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		}, provider.LimitFirstByte, 30 * time.Second, ""},
-		{"silence inside the answer", openaichat.Limits{Idle: 20 * time.Second}, paced(15*time.Second, textDelta("a"), textDelta("b")), provider.LimitIdle, 50 * time.Second, "ab"},
-		{"an answer that never ends", openaichat.Limits{Idle: 20 * time.Second}, paced(1100*time.Millisecond, many...), provider.LimitTotal, 300 * time.Second, strings.Repeat("a", 272)},
-		{"silence without a limit on it", openaichat.Limits{}, paced(time.Second, textDelta("a")), provider.LimitTotal, 300 * time.Second, "a"},
+		{"silence inside the answer", remote.Limits{Idle: 20 * time.Second}, paced(15*time.Second, textDelta("a"), textDelta("b")), provider.LimitIdle, 50 * time.Second, "ab"},
+		{"an answer that never ends", remote.Limits{Idle: 20 * time.Second}, paced(1100*time.Millisecond, many...), provider.LimitTotal, 300 * time.Second, strings.Repeat("a", 272)},
+		{"silence without a limit on it", remote.Limits{}, paced(time.Second, textDelta("a")), provider.LimitTotal, 300 * time.Second, "a"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -156,10 +156,10 @@ func TestAConnectionThatIsNotMadeInTimeSaysSo(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := client(t, "https://example.invalid", func(c *openaichat.Config) { c.Dial = dial })
+				c := client(t, "https://example.invalid", func(c *remote.Config) { c.Dial = dial })
 				begun := time.Now()
 				e := fail(t, t.Context(), c, asking("hi"), nil)
-				if e.Class != provider.Unreachable || e.Detail != provider.LimitConnect || time.Since(begun) != openaichat.DefaultConnect {
+				if e.Class != provider.Unreachable || e.Detail != provider.LimitConnect || time.Since(begun) != remote.DefaultConnect {
 					t.Errorf("after %s: %+v", time.Since(begun), e)
 				}
 				_ = c.Close()
@@ -181,7 +181,7 @@ func TestWhatFollowsACompleteAnswerIsNotAwaitedForLong(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				m, e, took := attempt(t, t.Context(), openaichat.Limits{}, paced(0, c.data...))
+				m, e, took := attempt(t, t.Context(), remote.Limits{}, paced(0, c.data...))
 				if e != nil {
 					t.Fatal(e)
 				}
@@ -196,7 +196,7 @@ func TestWhatFollowsACompleteAnswerIsNotAwaitedForLong(t *testing.T) {
 func TestAnAnswerThatBeginsBeforeTheRequestIsReadHasItsFirstByte(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		req := asking(strings.Repeat("x", 1<<20))
-		m, e, took := attemptOf(t, t.Context(), openaichat.Limits{FirstByte: 30 * time.Second}, req, func(w http.ResponseWriter, r *http.Request) {
+		m, e, took := attemptOf(t, t.Context(), remote.Limits{FirstByte: 30 * time.Second}, req, func(w http.ResponseWriter, r *http.Request) {
 			if err := http.NewResponseController(w).EnableFullDuplex(); err != nil {
 				t.Error(err)
 			}
@@ -217,7 +217,7 @@ func TestTheCallersOwnDeadlineIsToldApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		_, e, took := attempt(t, ctx, openaichat.Limits{}, paced(time.Second, textDelta("a")))
+		_, e, took := attempt(t, ctx, remote.Limits{}, paced(time.Second, textDelta("a")))
 		if e == nil || e.Class != provider.Deadline || e.Detail != provider.LimitCaller || took != 10*time.Second || e.Partial == nil {
 			t.Errorf("after %s: %+v", took, e)
 		}
@@ -227,7 +227,7 @@ func TestTheCallersOwnDeadlineIsToldApart(t *testing.T) {
 func TestCancellingDuringTheDialReturnsAtOnceAndCloseJoinsTheDial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dialing, dialed := make(chan struct{}), make(chan struct{})
-		c := client(t, "http://localhost", func(c *openaichat.Config) {
+		c := client(t, "http://localhost", func(c *remote.Config) {
 			c.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) {
 				close(dialing)
 				<-ctx.Done()

@@ -1,4 +1,4 @@
-package openaichat_test
+package remote_test
 
 import (
 	"context"
@@ -20,6 +20,7 @@ import (
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/provider/openaichat"
 	"github.com/loom-run/loom/provider/providertest"
+	"github.com/loom-run/loom/provider/remote"
 )
 
 const (
@@ -38,7 +39,7 @@ func asking(texts ...string) provider.Request {
 }
 
 // serve starts a server on loopback and a client of it.
-func serve(t testing.TB, handler http.HandlerFunc, options ...func(*openaichat.Config)) *openaichat.Client {
+func serve(t testing.TB, handler http.HandlerFunc, options ...func(*remote.Config)) *remote.Client {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(func() {
@@ -48,16 +49,17 @@ func serve(t testing.TB, handler http.HandlerFunc, options ...func(*openaichat.C
 	return client(t, server.URL+"/v1/", options...)
 }
 
-func client(t testing.TB, base string, options ...func(*openaichat.Config)) *openaichat.Client {
+func client(t testing.TB, base string, options ...func(*remote.Config)) *remote.Client {
 	t.Helper()
-	config := openaichat.Config{
+	config := remote.Config{
+		Dialect: openaichat.New(),
 		BaseURL: base, Key: provider.NewSecret(testKey), KeyName: "TEST_KEY", UserAgent: "loom/test",
 		Now: func() int64 { return clockAt },
 	}
 	for _, option := range options {
 		option(&config)
 	}
-	c, err := openaichat.New(config)
+	c, err := remote.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +151,7 @@ func freeAddress(t testing.TB) string {
 }
 
 // fail makes a call that must fail.
-func fail(t *testing.T, ctx context.Context, c *openaichat.Client, req provider.Request, sink func(provider.Delta)) *provider.Error {
+func fail(t *testing.T, ctx context.Context, c *remote.Client, req provider.Request, sink func(provider.Delta)) *provider.Error {
 	t.Helper()
 	if sink == nil {
 		sink = func(provider.Delta) {}
@@ -420,7 +422,7 @@ func TestTheKeyNeverTravelsOverPlainHTTPToAnotherMachine(t *testing.T) {
 		"":                                 false,
 		"https://exa mple.com/hunter2%zz":  false,
 	} {
-		_, err := openaichat.ParseBase(base)
+		_, err := remote.ParseBase(base)
 		if (err == nil) != usable {
 			t.Errorf("ParseBase(%q) = %v", base, err)
 		}
@@ -432,28 +434,28 @@ func TestTheKeyNeverTravelsOverPlainHTTPToAnotherMachine(t *testing.T) {
 
 func TestANameOfThisMachineThatLeadsElsewhereIsRefused(t *testing.T) {
 	// The address of a documentation network stands for a resolver that was tricked; the check comes before any packet.
-	c := client(t, "http://localhost:9", func(config *openaichat.Config) {
+	c := client(t, "http://localhost:9", func(config *remote.Config) {
 		config.Limits.Connect = time.Minute
 	})
-	if err := openaichat.CheckLoopback(c, "192.0.2.1:80"); err == nil || !strings.Contains(err.Error(), "this machine only") {
+	if err := remote.CheckLoopback(c, "192.0.2.1:80"); err == nil || !strings.Contains(err.Error(), "this machine only") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestNewRefusesWhatCannotWork(t *testing.T) {
-	good := openaichat.Config{BaseURL: "https://example.com", Key: provider.NewSecret(testKey), KeyName: "TEST_KEY", Now: func() int64 { return 0 }}
+	good := remote.Config{Dialect: openaichat.New(), BaseURL: "https://example.com", Key: provider.NewSecret(testKey), KeyName: "TEST_KEY", Now: func() int64 { return 0 }}
 	for name, c := range map[string]struct {
-		change func(*openaichat.Config)
+		change func(*remote.Config)
 		holds  string
 	}{
-		"no key":           {func(c *openaichat.Config) { c.Key = provider.Secret{} }, "set TEST_KEY"},
-		"a key of no kind": {func(c *openaichat.Config) { c.Key = provider.NewSecret("a\nb") }, "characters that no key has"},
-		"a bad base":       {func(c *openaichat.Config) { c.BaseURL = "x" }, "base URL"},
-		"no clock":         {func(c *openaichat.Config) { c.Now = nil }, "Now"},
+		"no key":           {func(c *remote.Config) { c.Key = provider.Secret{} }, "set TEST_KEY"},
+		"a key of no kind": {func(c *remote.Config) { c.Key = provider.NewSecret("a\nb") }, "characters that no key has"},
+		"a bad base":       {func(c *remote.Config) { c.BaseURL = "x" }, "base URL"},
+		"no clock":         {func(c *remote.Config) { c.Now = nil }, "Now"},
 	} {
 		config := good
 		c.change(&config)
-		if _, err := openaichat.New(config); err == nil || !strings.Contains(err.Error(), c.holds) {
+		if _, err := remote.New(config); err == nil || !strings.Contains(err.Error(), c.holds) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -464,7 +466,7 @@ func TestSecureConnectionsAreVerified(t *testing.T) {
 	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it complains about the client that does not trust it
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	trusting := client(t, server.URL, func(c *openaichat.Config) {
+	trusting := client(t, server.URL, func(c *remote.Config) {
 		c.TLS = &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
 	})
 	if _, err := trusting.Stream(t.Context(), asking("hi"), func(provider.Delta) {}); err != nil {
@@ -486,7 +488,7 @@ func TestHTTP2IsSpokenWhereTheServerDoes(t *testing.T) {
 	server.EnableHTTP2 = true
 	server.StartTLS()
 	t.Cleanup(server.Close)
-	c := client(t, server.URL, func(c *openaichat.Config) {
+	c := client(t, server.URL, func(c *remote.Config) {
 		c.TLS = &tls.Config{RootCAs: server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs}
 	})
 	for range 2 {
@@ -500,11 +502,11 @@ func TestHTTP2IsSpokenWhereTheServerDoes(t *testing.T) {
 
 func TestNoProxyIsAskedForThisMachine(t *testing.T) {
 	asked := func(*http.Request) (*url.URL, error) { return nil, errors.New("a proxy was asked for") }
-	c := serve(t, events(0, textDelta("a"), stopped, done), func(c *openaichat.Config) { c.Proxy = asked })
+	c := serve(t, events(0, textDelta("a"), stopped, done), func(c *remote.Config) { c.Proxy = asked })
 	if _, err := c.Stream(t.Context(), asking("hi"), func(provider.Delta) {}); err != nil {
 		t.Error(err)
 	}
-	remote := client(t, "https://example.invalid", func(c *openaichat.Config) { c.Proxy = asked })
+	remote := client(t, "https://example.invalid", func(c *remote.Config) { c.Proxy = asked })
 	if e := fail(t, t.Context(), remote, asking("hi"), nil); !strings.Contains(e.Message, "a proxy was asked for") {
 		t.Errorf("got %s", e.Message)
 	}
