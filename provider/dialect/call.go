@@ -196,3 +196,6 @@ func (i *ids) next(id string) string {
 	}
 	return id
 }
+
+// Begun reports whether any of the arguments of a call came.
+func (b *Block) Begun() bool { return b.call.args.Len() > 0 }

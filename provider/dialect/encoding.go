@@ -30,7 +30,8 @@ type Told struct {
 	Request provider.Request
 	Head    int // length of the head
 	Turns   []Turn
-	Ends    []int // Ends[i] is the length of the body after Turns[:i+1]
+	Ends    []int    // Ends[i] is the length of the body after Turns[:i+1]
+	Opens   []string // Opens[i] is the state there
 }
 
 // mark is where a turn ends.
@@ -98,10 +99,10 @@ func (e *Encoding) Body() []byte { return e.finish(slices.Clip(e.body)) }
 
 // finish closes a body, which is the encoding's own or a copy of it.
 func (e *Encoding) finish(body []byte) []byte {
-	told := Told{Request: e.req, Head: e.head, Turns: e.turns, Ends: make([]int, len(e.ends))}
+	told := Told{Request: e.req, Head: e.head, Turns: e.turns, Ends: make([]int, len(e.ends)), Opens: make([]string, len(e.ends))}
 	open := ""
 	for i, m := range e.ends {
-		told.Ends[i], open = m.end, m.open
+		told.Ends[i], told.Opens[i], open = m.end, m.open, m.open
 	}
 	return e.grammar.Tail(body, open, told)
 }

@@ -71,3 +71,17 @@ func Arguments(c message.ToolCall) jsonv.Value {
 	}
 	return jsonv.Obj()
 }
+
+// Takes reports whether an image has one of the media types that a dialect takes.
+func Takes(image message.Image, types ...string) bool { return slices.Contains(types, image.MimeType) }
+
+// LeftOut is what a model is told in place of an image that its dialect does not take.
+func LeftOut(image message.Image) string {
+	return "(a picture of the type " + Excerpt(image.MimeType) + " was left out: this model cannot be shown one)"
+}
+
+// The texts that stand where a conversation lacks a turn that its dialect demands.
+const (
+	Beginning = "(The beginning of this conversation is not shown.)"
+	GoOn      = "(Go on.)"
+)

@@ -14,34 +14,15 @@ import (
 	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/provider/dialect"
-	"github.com/loom-run/loom/provider/sse"
+	"github.com/loom-run/loom/provider/dialect/dialecttest"
+	"github.com/loom-run/loom/provider/remote"
 )
 
 var testModel = provider.Model{Identity: provider.Identity{Provider: "openai", ModelID: "m"}, API: API, ContextWindow: 100_000}
 
-// answer is the outcome of folding a stream.
-type answer struct {
-	settled *message.Assistant
-	failure *provider.Error
-	deltas  []provider.Delta
-}
-
-// foldStream folds a body in the given chunks, as the client does, to its end.
-func foldStream(req provider.Request, chunks ...[]byte) answer {
-	var a answer
-	f := newFold(dialect.Peer{Name: "host", KeyName: "KEY", Speaks: "chat-completions"}, req, func(d provider.Delta) { a.deltas = append(a.deltas, d) })
-	parser := sse.New(sse.Limits{})
-	for _, chunk := range chunks {
-		events, err := parser.Feed(chunk, nil)
-		if err != nil {
-			panic(err)
-		}
-		for _, e := range events {
-			f.Event(e)
-		}
-	}
-	a.settled, a.failure = f.Settle(nil, 7)
-	return a
+// foldStream folds a body in the given chunks to its end.
+func foldStream(req provider.Request, chunks ...[]byte) dialecttest.Answer {
+	return dialecttest.Fold(New(), req, chunks...)
 }
 
 // stream writes the data of events as a body.
@@ -54,26 +35,6 @@ func delta(fields string) string { return `{"choices":[{"index":0,"delta":{` + f
 
 func finish(reason string) string {
 	return `{"choices":[{"index":0,"delta":{},"finish_reason":"` + reason + `"}]}`
-}
-
-// sketch renders content in one line for tables: text as is, thinking in (), calls as name{args}#id.
-func sketch(blocks []message.AssistantBlock) string {
-	var out []string
-	for _, b := range blocks {
-		switch b := b.(type) {
-		case message.Text:
-			out = append(out, fmt.Sprintf("%q", b.Text))
-		case message.Thinking:
-			out = append(out, fmt.Sprintf("(%s)", b.Thinking))
-		case message.ToolCall:
-			if raw, _, bad := message.AsMalformed(b.Arguments); bad {
-				out = append(out, fmt.Sprintf("%s!%s", b.Name, raw))
-				continue
-			}
-			out = append(out, b.Name+b.Arguments.String())
-		}
-	}
-	return strings.Join(out, " ")
 }
 
 func TestFragmentsBuildTheCallsTheyBelongTo(t *testing.T) {
@@ -140,17 +101,17 @@ func TestFragmentsBuildTheCallsTheyBelongTo(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			body := stream(append(c.events, finish("tool_calls"), "[DONE]")...)
 			a := foldStream(provider.Request{Model: testModel}, body)
-			if a.failure != nil {
-				t.Fatal(a.failure)
+			if a.Failure != nil {
+				t.Fatal(a.Failure)
 			}
-			if got := sketch(a.settled.Content); got != c.want {
+			if got := dialecttest.Sketch(a.Settled.Content); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
-			if a.settled.StopReason != message.ToolUse {
-				t.Errorf("stop reason %s", a.settled.StopReason)
+			if a.Settled.StopReason != message.ToolUse {
+				t.Errorf("stop reason %s", a.Settled.StopReason)
 			}
 			ids := map[string]bool{}
-			calls, _ := a.settled.ToolCalls()
+			calls, _ := a.Settled.ToolCalls()
 			for _, call := range calls {
 				if call.ID == "" || ids[call.ID] {
 					t.Errorf("the id %q is empty or used twice", call.ID)
@@ -177,10 +138,10 @@ func TestContentIsReadFromTheFieldsThatServersUse(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := foldStream(provider.Request{Model: testModel}, stream(delta(c.fields), finish("stop"), "[DONE]"))
-			if a.failure != nil {
-				t.Fatal(a.failure)
+			if a.Failure != nil {
+				t.Fatal(a.Failure)
 			}
-			if got := sketch(a.settled.Content); got != c.want {
+			if got := dialecttest.Sketch(a.Settled.Content); got != c.want {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
@@ -191,14 +152,14 @@ func TestBlocksFollowTheOrderOfArrival(t *testing.T) {
 	a := foldStream(provider.Request{Model: testModel}, stream(
 		delta(`"reasoning":"t1"`), delta(`"content":"a"`), delta(`"content":"b"`), delta(`"reasoning":"t2"`),
 		delta(`"tool_calls":[{"index":0,"id":"i","function":{"name":"x","arguments":"{}"}}]`), delta(`"content":"c"`), finish("stop")))
-	if got, want := sketch(a.settled.Content), `(t1) "ab" (t2) x{} "c"`; got != want {
+	if got, want := dialecttest.Sketch(a.Settled.Content), `(t1) "ab" (t2) x{} "c"`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 	want := []provider.Delta{
 		provider.ThinkingDelta{Block: 0, Text: "t1"}, provider.TextDelta{Block: 1, Text: "a"}, provider.TextDelta{Block: 1, Text: "b"},
 		provider.ThinkingDelta{Block: 2, Text: "t2"}, provider.ToolCallDelta{Block: 3, CallID: "i", Name: "x", Fragment: "{}"}, provider.TextDelta{Block: 4, Text: "c"},
 	}
-	if diff := cmp.Diff(want, a.deltas); diff != "" {
+	if diff := cmp.Diff(want, a.Deltas); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
@@ -230,18 +191,18 @@ func TestFinishReasonsAreMappedByWhatTheAnswerHolds(t *testing.T) {
 		t.Run(c.reason+" after "+c.fields, func(t *testing.T) {
 			a := foldStream(provider.Request{Model: testModel}, stream(delta(c.fields), finish(c.reason), "[DONE]"))
 			switch {
-			case c.class == "" && a.failure != nil:
-				t.Fatal(a.failure)
+			case c.class == "" && a.Failure != nil:
+				t.Fatal(a.Failure)
 			case c.class == "":
-				if a.settled.StopReason != c.want || *a.settled.RawStopReason != c.reason {
-					t.Errorf("got %s (%s), want %s", a.settled.StopReason, *a.settled.RawStopReason, c.want)
+				if a.Settled.StopReason != c.want || *a.Settled.RawStopReason != c.reason {
+					t.Errorf("got %s (%s), want %s", a.Settled.StopReason, *a.Settled.RawStopReason, c.want)
 				}
-			case a.failure == nil || a.failure.Class != c.class:
-				t.Errorf("got %v, want class %s", a.failure, c.class)
-			case c.fields == some && (a.failure.Partial == nil || sketch(a.failure.Partial.Content) != `"a"`):
+			case a.Failure == nil || a.Failure.Class != c.class:
+				t.Errorf("got %v, want class %s", a.Failure, c.class)
+			case c.fields == some && (a.Failure.Partial == nil || dialecttest.Sketch(a.Failure.Partial.Content) != `"a"`):
 				t.Error("what arrived is lost")
-			case c.class == provider.UnmappedStopReason && a.failure.Detail != c.reason:
-				t.Errorf("detail %q, want the raw reason", a.failure.Detail)
+			case c.class == provider.UnmappedStopReason && a.Failure.Detail != c.reason:
+				t.Errorf("detail %q, want the raw reason", a.Failure.Detail)
 			}
 		})
 	}
@@ -277,20 +238,20 @@ func TestAnAnswerIsCompleteOnlyByTheProvidersWord(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			a := foldStream(provider.Request{Model: testModel}, c.body)
 			if c.class == "" {
-				if a.failure != nil {
-					t.Fatal(a.failure)
+				if a.Failure != nil {
+					t.Fatal(a.Failure)
 				}
-				if got := sketch(a.settled.Content); got != c.want {
+				if got := dialecttest.Sketch(a.Settled.Content); got != c.want {
 					t.Errorf("got %s, want %s", got, c.want)
 				}
 				return
 			}
-			if a.failure == nil || a.failure.Class != c.class {
-				t.Fatalf("got %v, want class %s", a.failure, c.class)
+			if a.Failure == nil || a.Failure.Class != c.class {
+				t.Fatalf("got %v, want class %s", a.Failure, c.class)
 			}
 			got := ""
-			if p := a.failure.Partial; p != nil {
-				got = sketch(p.Content)
+			if p := a.Failure.Partial; p != nil {
+				got = dialecttest.Sketch(p.Content)
 				if p.StopReason != message.Error || p.ErrorMessage == nil {
 					t.Errorf("the partial answer has stop reason %s and message %v", p.StopReason, p.ErrorMessage)
 				}
@@ -322,17 +283,17 @@ func TestErrorsInsideAStreamAreClassified(t *testing.T) {
 	} {
 		t.Run(c.event, func(t *testing.T) {
 			a := foldStream(provider.Request{Model: testModel}, stream(c.event, "[DONE]"))
-			if a.failure == nil || a.failure.Class != c.class {
-				t.Fatalf("got %v, want class %s", a.failure, c.class)
+			if a.Failure == nil || a.Failure.Class != c.class {
+				t.Fatalf("got %v, want class %s", a.Failure, c.class)
 			}
-			if a.failure.Partial != nil {
+			if a.Failure.Partial != nil {
 				t.Error("an error alone is no partial answer")
 			}
 		})
 	}
 	named := append([]byte("event: error\n"), stream(`{"message":"Overloaded","type":"overloaded_error"}`)...)
-	if a := foldStream(provider.Request{Model: testModel}, named); a.failure == nil || a.failure.Class != provider.Overloaded {
-		t.Errorf("an event named error: got %v", a.failure)
+	if a := foldStream(provider.Request{Model: testModel}, named); a.Failure == nil || a.Failure.Class != provider.Overloaded {
+		t.Errorf("an event named error: got %v", a.Failure)
 	}
 }
 
@@ -364,10 +325,10 @@ func TestUsageIsNormalisedToDisjointBuckets(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			body := stream(delta(`"content":"a"`), finish("stop"), `{"choices":[],"usage":`+c.report+`}`, "[DONE]")
 			a := foldStream(provider.Request{Model: testModel}, body)
-			if a.failure != nil {
-				t.Fatal(a.failure)
+			if a.Failure != nil {
+				t.Fatal(a.Failure)
 			}
-			if diff := cmp.Diff(c.want, a.settled.Usage, cmp.AllowUnexported(usage.Evidence{}, usage.Amount{})); diff != "" {
+			if diff := cmp.Diff(c.want, a.Settled.Usage, cmp.AllowUnexported(usage.Evidence{}, usage.Amount{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -379,16 +340,16 @@ func TestTheLastUsageReportCountsOnce(t *testing.T) {
 		return fmt.Sprintf(`{"choices":[{"index":0,"delta":{"content":"a"}}],"usage":{"prompt_tokens":10,"completion_tokens":%d}}`, n)
 	}
 	a := foldStream(provider.Request{Model: testModel}, stream(report(1), report(2), report(3), finish("stop"), `{"choices":[],"usage":null}`))
-	if a.settled.Usage.Output != 3 || a.settled.Usage.Input != 10 {
-		t.Errorf("got %+v", a.settled.Usage)
+	if a.Settled.Usage.Output != 3 || a.Settled.Usage.Input != 10 {
+		t.Errorf("got %+v", a.Settled.Usage)
 	}
 	inChoice := foldStream(provider.Request{Model: testModel}, stream(delta(`"content":"a"`),
 		`{"choices":[{"index":0,"delta":{},"finish_reason":"stop","usage":{"prompt_tokens":1,"completion_tokens":2}}]}`))
-	if inChoice.settled.Usage.Output != 2 {
-		t.Errorf("usage inside a choice: got %+v", inChoice.settled.Usage)
+	if inChoice.Settled.Usage.Output != 2 {
+		t.Errorf("usage inside a choice: got %+v", inChoice.Settled.Usage)
 	}
 	none := foldStream(provider.Request{Model: testModel}, stream(delta(`"content":"a"`), finish("stop")))
-	if diff := cmp.Diff(usage.Unknown(usage.API), none.settled.Usage, cmp.AllowUnexported(usage.Evidence{}, usage.Amount{})); diff != "" {
+	if diff := cmp.Diff(usage.Unknown(usage.API), none.Settled.Usage, cmp.AllowUnexported(usage.Evidence{}, usage.Amount{})); diff != "" {
 		t.Errorf("no report is unknown, not zero:\n%s", diff)
 	}
 }
@@ -400,20 +361,20 @@ func TestAnAnswerOfAlmostNothingToMoreThanTheWindowIsAnOverflow(t *testing.T) {
 	}
 	req := provider.Request{Model: testModel}
 	a := foldStream(req, body(100_001, 60_000, 64))
-	if a.failure == nil || a.failure.Class != provider.Overflow || a.failure.Partial == nil || a.failure.Partial.Usage.CacheRead != 60_000 {
-		t.Errorf("got %v", a.failure)
-	} else if !provider.IsOverflow(a.failure.Message) {
-		t.Errorf("the sentence does not say that it is an overflow: %s", a.failure.Message)
+	if a.Failure == nil || a.Failure.Class != provider.Overflow || a.Failure.Partial == nil || a.Failure.Partial.Usage.CacheRead != 60_000 {
+		t.Errorf("got %v", a.Failure)
+	} else if !provider.IsOverflow(a.Failure.Message) {
+		t.Errorf("the sentence does not say that it is an overflow: %s", a.Failure.Message)
 	}
-	if a := foldStream(req, body(100_000, 0, 64)); a.failure != nil {
-		t.Errorf("at the window: %v", a.failure)
+	if a := foldStream(req, body(100_000, 0, 64)); a.Failure != nil {
+		t.Errorf("at the window: %v", a.Failure)
 	}
-	if a := foldStream(req, body(100_001, 0, 65)); a.failure != nil {
-		t.Errorf("an answer that says something: %v", a.failure)
+	if a := foldStream(req, body(100_001, 0, 65)); a.Failure != nil {
+		t.Errorf("an answer that says something: %v", a.Failure)
 	}
 	req.Model.ContextWindow = 0
-	if a := foldStream(req, body(100_001, 0, 0)); a.failure != nil {
-		t.Errorf("an unknown window: %v", a.failure)
+	if a := foldStream(req, body(100_001, 0, 0)); a.Failure != nil {
+		t.Errorf("an unknown window: %v", a.Failure)
 	}
 }
 
@@ -433,19 +394,19 @@ func TestBrokenCharactersAreReplacedAndCounted(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			a := foldStream(provider.Request{Model: testModel}, stream(delta(`"content":"`+c.content+`"`), finish("stop")))
-			if a.failure != nil {
-				t.Fatal(a.failure)
+			if a.Failure != nil {
+				t.Fatal(a.Failure)
 			}
-			if got := message.TextOf(a.settled.Content); got != c.want {
+			if got := message.TextOf(a.Settled.Content); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 			if c.replaced == 0 {
-				if a.settled.Diagnostics != nil {
-					t.Errorf("nothing was mended, yet: %s", a.settled.Diagnostics)
+				if a.Settled.Diagnostics != nil {
+					t.Errorf("nothing was mended, yet: %s", a.Settled.Diagnostics)
 				}
 				return
 			}
-			n, _ := a.settled.Diagnostics.Get("replaced_characters")
+			n, _ := a.Settled.Diagnostics.Get("replaced_characters")
 			if got, _ := n.Int64(); got != c.replaced {
 				t.Errorf("counted %d, want %d", got, c.replaced)
 			}
@@ -459,18 +420,18 @@ func TestCallIDsAreUniqueInTheConversation(t *testing.T) {
 		`{"index":0,"id":"call_0","function":{"name":"a","arguments":"{}"}},{"index":1,"function":{"name":"b","arguments":"{}"}},{"index":2,"function":{"name":"c","arguments":"{}"}}]}}]}`,
 		finish("tool_calls"))
 	a := foldStream(provider.Request{Model: testModel, Messages: history}, body)
-	calls, _ := a.settled.ToolCalls()
+	calls, _ := a.Settled.ToolCalls()
 	if calls[0].ID != "call_0_2" {
 		t.Errorf("an id of an earlier call was kept: %s", calls[0].ID)
 	}
 	if calls[1].ID == calls[2].ID || !strings.HasPrefix(calls[1].ID, "call_") {
 		t.Errorf("calls without ids got %q and %q", calls[1].ID, calls[2].ID)
 	}
-	if n, _ := a.settled.Diagnostics.Get("renamed_calls"); n.String() != "3" {
-		t.Errorf("diagnostics %s", a.settled.Diagnostics)
+	if n, _ := a.Settled.Diagnostics.Get("renamed_calls"); n.String() != "3" {
+		t.Errorf("diagnostics %s", a.Settled.Diagnostics)
 	}
 	again := foldStream(provider.Request{Model: testModel, Messages: history}, body)
-	if diff := cmp.Diff(storedForm(a.settled), storedForm(again.settled)); diff != "" {
+	if diff := cmp.Diff(dialecttest.Stored(a.Settled), dialecttest.Stored(again.Settled)); diff != "" {
 		t.Errorf("the same answer got other ids:\n%s", diff)
 	}
 }
@@ -481,40 +442,23 @@ func TestAHostileStreamIsBounded(t *testing.T) {
 		fragments = append(fragments, fmt.Sprintf(`{"index":%d,"id":"i%d","function":{"name":"x","arguments":"{}"}}`, i, i))
 	}
 	a := foldStream(provider.Request{Model: testModel}, stream(delta(`"tool_calls":[`+strings.Join(fragments, ",")+`]`), finish("tool_calls")))
-	if a.failure == nil || a.failure.Class != provider.MalformedStream {
-		t.Errorf("got %v", a.failure)
+	if a.Failure == nil || a.Failure.Class != provider.MalformedStream {
+		t.Errorf("got %v", a.Failure)
 	}
 }
 
 func TestAnAnswerThatWasNotStreamedIsReadToo(t *testing.T) {
-	whole := func(body string) answer {
-		var a answer
-		f := newFold(dialect.Peer{Name: "host"}, provider.Request{Model: testModel}, func(d provider.Delta) { a.deltas = append(a.deltas, d) })
-		v, err := jsonv.ParseString(body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		f.Whole(v, 0)
-		a.settled, a.failure = f.Settle(nil, 7)
-		return a
-	}
+	whole := func(body string) dialecttest.Answer { return dialecttest.Whole(t, New(), body) }
 	a := whole(`{"id":"r","object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"a","tool_calls":[{"id":"i","type":"function","function":{"name":"x","arguments":"{}"}}]},"finish_reason":"tool_calls"}],"usage":{"prompt_tokens":1,"completion_tokens":2,"total_tokens":3}}`)
-	if a.failure != nil {
-		t.Fatal(a.failure)
+	if a.Failure != nil {
+		t.Fatal(a.Failure)
 	}
-	if got := sketch(a.settled.Content); got != `"a" x{}` || a.settled.Usage.Output != 2 {
-		t.Errorf("got %s with %+v", got, a.settled.Usage)
+	if got := dialecttest.Sketch(a.Settled.Content); got != `"a" x{}` || a.Settled.Usage.Output != 2 {
+		t.Errorf("got %s with %+v", got, a.Settled.Usage)
 	}
-	if a := whole(`{"detail":"Not Found"}`); a.failure == nil || !strings.Contains(a.failure.Message, "Not Found") {
-		t.Errorf("an error without its usual field: %v", a.failure)
+	if a := whole(`{"detail":"Not Found"}`); a.Failure == nil || !strings.Contains(a.Failure.Message, "Not Found") {
+		t.Errorf("an error without its usual field: %v", a.Failure)
 	}
-}
-
-// storedForm is the JSON of a message.
-func storedForm(m message.Message) string {
-	var w jsonv.Writer
-	message.Append(&w, m)
-	return string(w.Bytes())
 }
 
 // bodies draws streams that are mostly well formed and sometimes cut or broken.
@@ -559,52 +503,12 @@ func bodies() *rapid.Generator[[]byte] {
 	})
 }
 
-// checkAnswer checks what holds for every answer.
-func checkAnswer(fail func(string, ...any), a answer) {
-	if (a.settled == nil) == (a.failure == nil) {
-		fail("want exactly one of message and error, got %v and %v", a.settled, a.failure)
-		return
-	}
-	m := a.settled
-	if m == nil {
-		if m = a.failure.Partial; m == nil {
-			return
-		}
-	}
-	back, err := jsonv.ParseString(storedForm(m))
-	if err == nil {
-		_, err = message.Decode(back)
-	}
-	if err != nil {
-		fail("the message cannot be stored: %v", err)
-	}
-	calls, _ := m.ToolCalls()
-	ids := map[string]bool{}
-	for _, c := range calls {
-		if c.ID == "" || ids[c.ID] || c.Name == "" || c.Arguments.Kind() != jsonv.Object {
-			fail("a call that cannot be replayed: %+v", c)
-		}
-		ids[c.ID] = true
-		if _, _, malformed := message.AsMalformed(c.Arguments); malformed && a.settled == nil {
-			fail("a partial answer holds a call that is not whole: %+v", c)
-		}
-	}
-	for _, b := range m.Content {
-		if t, ok := b.(message.Text); ok && t.Text == "" {
-			fail("an empty text block")
-		}
-	}
-	if m.StopReason == message.ToolUse && len(calls) == 0 || m.StopReason == message.Stop && len(calls) > 0 {
-		fail("stop reason %s with %d calls", m.StopReason, len(calls))
-	}
-}
-
 func TestEveryStreamHasOneOutcomeWhateverItsCut(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		body := bodies().Draw(t, "body")
 		req := provider.Request{Model: testModel}
 		whole := foldStream(req, body)
-		checkAnswer(t.Fatalf, whole)
+		dialecttest.Check(t.Fatalf, whole)
 		var chunks [][]byte
 		for rest := body; len(rest) > 0; {
 			n := rapid.IntRange(1, min(len(rest), 40)).Draw(t, "n")
@@ -612,45 +516,19 @@ func TestEveryStreamHasOneOutcomeWhateverItsCut(t *testing.T) {
 			rest = rest[n:]
 		}
 		cut := foldStream(req, chunks...)
-		if diff := cmp.Diff(whole.deltas, cut.deltas); diff != "" {
+		if diff := cmp.Diff(whole.Deltas, cut.Deltas); diff != "" {
 			t.Fatalf("deltas (-whole +cut):\n%s", diff)
 		}
-		if diff := cmp.Diff(outcomeOf(whole), outcomeOf(cut)); diff != "" {
+		if diff := cmp.Diff(whole.Outcome(), cut.Outcome()); diff != "" {
 			t.Fatalf("outcome (-whole +cut):\n%s", diff)
 		}
 	})
 }
 
-// outcomeOf is the terminal of an answer as text.
-func outcomeOf(a answer) string {
-	if a.settled != nil {
-		return storedForm(a.settled)
-	}
-	if a.failure.Partial == nil {
-		return a.failure.Error()
-	}
-	return a.failure.Error() + storedForm(a.failure.Partial)
-}
-
 func FuzzFold(f *testing.F) {
-	f.Add(stream(delta(`"content":"a"`), finish("stop"), "[DONE]"), uint(5))
-	f.Add(stream(delta(`"tool_calls":[{"index":0,"id":"i","function":{"name":"x","arguments":"{\"p\":1}"}}]`), finish("tool_calls")), uint(1))
-	f.Add(stream(`{"error":{"message":"x","code":429}}`), uint(9))
-	f.Add(stream(`{"choices":[],"usage":{"prompt_tokens":-1,"completion_tokens":1e3}}`, `{"choices":[{"delta":{"content":"\ud800"}}]}`, "[DONE]"), uint(2))
-	f.Fuzz(func(t *testing.T, body []byte, size uint) {
-		if len(body) > 1<<16 {
-			t.Skip("larger than worth it")
-		}
-		req := provider.Request{Model: testModel}
-		whole := foldStream(req, body)
-		checkAnswer(t.Errorf, whole)
-		step := int(size%32) + 1
-		var chunks [][]byte
-		for i := 0; i < len(body); i += step {
-			chunks = append(chunks, body[i:min(i+step, len(body))])
-		}
-		if diff := cmp.Diff(outcomeOf(whole), outcomeOf(foldStream(req, chunks...))); diff != "" {
-			t.Errorf("outcome (-whole +cut):\n%s", diff)
-		}
-	})
+	dialecttest.Fuzz(f, func() remote.Dialect { return New() },
+		stream(delta(`"content":"a"`), finish("stop"), "[DONE]"),
+		stream(delta(`"tool_calls":[{"index":0,"id":"i","function":{"name":"x","arguments":"{\"p\":1}"}}]`), finish("tool_calls")),
+		stream(`{"error":{"message":"x","code":429}}`),
+		stream(`{"choices":[],"usage":{"prompt_tokens":-1,"completion_tokens":1e3}}`, `{"choices":[{"delta":{"content":"\ud800"}}]}`, "[DONE]"))
 }

@@ -12,12 +12,10 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/internal/cases"
 	"github.com/loom-run/loom/provider"
-	"github.com/loom-run/loom/provider/dialect"
+	"github.com/loom-run/loom/provider/dialect/dialecttest"
 )
 
 // oracle is what an independent parser found in a recorded stream.
@@ -78,21 +76,13 @@ func TestRecordedStreamsFoldToTheirOracle(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			req := provider.Request{Model: testModel}
-			whole := foldStream(req, body)
-			var singles [][]byte
-			for i := range body {
-				singles = append(singles, body[i:i+1])
-			}
-			if diff := cmp.Diff(outcomeOf(whole), outcomeOf(foldStream(req, singles...))); diff != "" {
-				t.Errorf("(-whole +byte by byte):\n%s", diff)
-			}
-			m := whole.settled
+			whole := dialecttest.Recorded{Body: body}.Fold(t, New())
+			m := whole.Settled
 			if (want.Error != nil) != (m == nil) {
-				t.Fatalf("oracle error %v, got %v", want.Error, whole.failure)
+				t.Fatalf("oracle error %v, got %v", want.Error, whole.Failure)
 			}
 			if m == nil {
-				if m = whole.failure.Partial; m == nil {
+				if m = whole.Failure.Partial; m == nil {
 					return
 				}
 			}
@@ -151,7 +141,7 @@ func compareWithOracle(t *testing.T, m *message.Assistant, want oracle) {
 // TestRecordedStreamsKeepTheirPeculiarities names what each recorded stream is there for.
 func TestRecordedStreamsKeepTheirPeculiarities(t *testing.T) {
 	dir := cases.Dir(t)
-	read := func(t *testing.T, path string) answer {
+	read := func(t *testing.T, path string) dialecttest.Answer {
 		t.Helper()
 		body, err := os.ReadFile(filepath.Join(dir, path))
 		if err != nil {
@@ -162,32 +152,32 @@ func TestRecordedStreamsKeepTheirPeculiarities(t *testing.T) {
 	content := func(path, want string) func(*testing.T) {
 		return func(t *testing.T) {
 			a := read(t, path)
-			if a.failure != nil {
-				t.Fatal(a.failure)
+			if a.Failure != nil {
+				t.Fatal(a.Failure)
 			}
-			if got := sketch(a.settled.Content); got != want {
+			if got := dialecttest.Sketch(a.Settled.Content); got != want {
 				t.Errorf("got %s, want %s", got, want)
 			}
 		}
 	}
 	t.Run("usage after the finish reason", func(t *testing.T) {
-		u := read(t, "sse/openai-chat/O01.sse").settled.Usage
+		u := read(t, "sse/openai-chat/O01.sse").Settled.Usage
 		if u.Input != 190 || u.Output != 379 || *u.Reasoning != 320 {
 			t.Errorf("got %+v", u)
 		}
 	})
 	t.Run("an error after the finish reason wins, and its usage is kept", func(t *testing.T) {
 		a := read(t, "sse/openai-chat/O03.sse")
-		if a.failure == nil || !strings.Contains(a.failure.Message, "Token limit reached") || a.failure.Status != 400 {
-			t.Fatalf("got %v", a.failure)
+		if a.Failure == nil || !strings.Contains(a.Failure.Message, "Token limit reached") || a.Failure.Status != 400 {
+			t.Fatalf("got %v", a.Failure)
 		}
-		p := a.failure.Partial
-		if p == nil || p.Usage.Input != 43 || p.Usage.Output != 10 || sketch(p.Content) != "(We need to respond to a greeting. The user)" {
+		p := a.Failure.Partial
+		if p == nil || p.Usage.Input != 43 || p.Usage.Output != 10 || dialecttest.Sketch(p.Content) != "(We need to respond to a greeting. The user)" {
 			t.Errorf("partial %+v", p)
 		}
 	})
 	t.Run("reasoning that is counted beside the completion", func(t *testing.T) {
-		u := read(t, "sse/openai-chat/O07.sse").settled.Usage
+		u := read(t, "sse/openai-chat/O07.sse").Settled.Usage
 		if u.Input != 279 || u.CacheRead != 153 || u.Output != 204 || *u.Reasoning != 136 || u.TotalTokens != 636 {
 			t.Errorf("got %+v", u)
 		}
@@ -195,15 +185,15 @@ func TestRecordedStreamsKeepTheirPeculiarities(t *testing.T) {
 	t.Run("an empty name later", content("sse/openai-chat/O10.sse", `webSearchTool{"query":"current Berlin weather"}`))
 	t.Run("empty refusals and no finish reason", func(t *testing.T) {
 		a := read(t, "sse/openai-chat/O13.sse")
-		if a.failure != nil || a.settled.StopReason != message.Stop || strings.Contains(message.TextOf(a.settled.Content), "\uFFFD") {
-			t.Errorf("got %v, %v", a.settled, a.failure)
+		if a.Failure != nil || a.Settled.StopReason != message.Stop || strings.Contains(message.TextOf(a.Settled.Content), "\uFFFD") {
+			t.Errorf("got %v, %v", a.Settled, a.Failure)
 		}
 	})
 	t.Run("a late name", content("sse/openai-chat/O14.sse", `test-tool{"value":"hi"}`))
 	t.Run("an overflow inside a stream", func(t *testing.T) {
 		a := read(t, "sse/openai-chat/O17.sse")
-		if a.failure == nil || a.failure.Class != provider.Overflow || a.failure.Partial != nil {
-			t.Errorf("got %v", a.failure)
+		if a.Failure == nil || a.Failure.Class != provider.Overflow || a.Failure.Partial != nil {
+			t.Errorf("got %v", a.Failure)
 		}
 	})
 	t.Run("an index that starts at one, and an unterminated end mark", content("sse/openai-chat/O19.sse", `"Reading it." read_file{"path":"a.txt"}`))
@@ -211,25 +201,4 @@ func TestRecordedStreamsKeepTheirPeculiarities(t *testing.T) {
 	t.Run("a later part without index", content("bugs/31.input/no-index.sse", `shell{"command":"echo hi there"}`))
 	t.Run("a name after the id", content("bugs/31.input/late-name.sse", `shell{"command":"pwd"}`))
 	t.Run("two calls without index", content("bugs/31.input/two-no-index.sse", `a{"x":1} b{"y":2}`))
-}
-
-func TestARecordedRefusalIsANamedError(t *testing.T) {
-	raw, err := os.ReadFile(filepath.Join(cases.Dir(t), "sse", "chunked", "V05.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, _, err := dialect.ParseJSON(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	chunks, _ := v.Get("chunks")
-	var body string
-	for _, chunk := range chunks.Elems() {
-		piece, _ := chunk.Text()
-		body += piece
-	}
-	e := dialect.Peer{Name: "host"}.Refused("m", 400, dialect.RefusedBody([]byte(body), "application/json"))
-	if e.Class != provider.InvalidRequest || e.Retryable() || !strings.Contains(e.Message, "temperature") {
-		t.Errorf("got %s: %s", e.Class, e.Message)
-	}
 }

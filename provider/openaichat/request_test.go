@@ -224,8 +224,8 @@ func BenchmarkFold(b *testing.B) {
 	b.SetBytes(int64(len(body)))
 	b.ReportAllocs()
 	for b.Loop() {
-		if a := foldStream(provider.Request{Model: testModel}, body); a.failure != nil {
-			b.Fatal(a.failure)
+		if a := foldStream(provider.Request{Model: testModel}, body); a.Failure != nil {
+			b.Fatal(a.Failure)
 		}
 	}
 }
