@@ -178,13 +178,7 @@ func (d *Driver) note(working bool) {
 	if !changed {
 		return
 	}
-	d.e.mu.Lock()
-	defer d.e.mu.Unlock()
-	if working {
-		d.e.active++
-	} else {
-		d.e.active--
-	}
+	d.e.count(working)
 }
 
 // refuse makes the strand take no more input in this process. What is committed

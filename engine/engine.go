@@ -38,13 +38,14 @@ type Engine struct {
 	changed chan struct{} // closed and replaced when an operation ends or a strand stops
 	closed  bool
 
-	facts sync.Mutex // keeps facts in order
+	work  chan struct{} // room for one: a driver has an operation
+	facts sync.Mutex    // keeps facts in order
 }
 
 // Open makes an engine over an open session and gives it an identity. Nothing
 // runs before [Engine.Start].
 func Open(cfg Config) (*Engine, error) {
-	e := &Engine{cfg: cfg, drivers: make(map[string]*Driver), changed: make(chan struct{})}
+	e := &Engine{cfg: cfg, drivers: make(map[string]*Driver), changed: make(chan struct{}), work: make(chan struct{}, 1)}
 	self, _, err := cfg.Session.EnsureID(e.generator())
 	if err != nil {
 		return nil, err

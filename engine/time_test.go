@@ -77,6 +77,7 @@ type leased struct {
 	storage.Store
 	mu       sync.Mutex
 	renewals int
+	releases int
 	lost     error
 }
 
@@ -87,6 +88,13 @@ func (l *leased) RenewLease() error {
 	defer l.mu.Unlock()
 	l.renewals++
 	return l.lost
+}
+
+func (l *leased) Release() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.releases++
+	return nil
 }
 
 func (l *leased) count() int {
@@ -117,9 +125,15 @@ func TestALeaseIsRenewedWhileARunIsOpenAndOnlyThen(t *testing.T) {
 		}
 		finish(t, p, op)
 		before := store.count()
+		awake := naps.Load()
 		time.Sleep(time.Hour)
 		if n := store.count() - before; n > 1 {
 			t.Errorf("%d renewals after the run", n)
+		}
+		store.mu.Lock()
+		defer store.mu.Unlock()
+		if store.releases != 2 || naps.Load() > awake+1 { // once at the start, once after the run
+			t.Errorf("%d releases, %d timers of an idle hour", store.releases, naps.Load()-awake)
 		}
 	})
 }
