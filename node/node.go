@@ -44,6 +44,7 @@ import (
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/policy"
+	"github.com/loom-run/loom/storage"
 	"github.com/loom-run/loom/storage/sqlite"
 )
 
@@ -159,11 +160,18 @@ func (n *Node) Create(dir string, mode policy.Mode, model *string) (*Slot, error
 
 // Prompt gives a strand input, opening the session if it must.
 func (s *Slot) Prompt(o Opening, strand string, p engine.Prompt) (engine.Receipt, error) {
-	r, err := s.open(o)
-	if err != nil {
-		return engine.Receipt{}, err
+	for first := true; ; first = false {
+		r, err := s.open(o)
+		if err != nil {
+			return engine.Receipt{}, err
+		}
+		receipt, err := r.engine.Prompt(strand, p)
+		if _, lost := errors.AsType[*tx.LeaseLost](err); !lost || !first {
+			return receipt, err
+		}
+		// The session was idle here and another process had it meanwhile. Nothing of the
+		// prompt was kept, so it is given to the session as it is now.
 	}
-	return r.engine.Prompt(strand, p)
 }
 
 // Resume opens the session, which resumes what was interrupted, and returns the
@@ -190,6 +198,15 @@ func (s *Slot) Abort(strand string) (op id.OpID, ok bool, err error) {
 		return id.OpID{}, false, nil
 	}
 	return r.engine.Abort(strand)
+}
+
+// Take frees a session that another process holds: that process keeps nothing of what
+// it does from now on. It returns who held it; nil when nobody did.
+func (n *Node) Take(s id.SessionID) (*storage.LeaseHeld, error) {
+	if _, err := n.Slot(s); err != nil {
+		return nil, err
+	}
+	return sqlite.Take(sqlite.Config{Path: n.home.file(s), Owner: owner(), Clock: n.cfg.Now, Synchronous: n.cfg.Synchronous})
 }
 
 // Close closes every session. Runs that are open go on at the next opening.

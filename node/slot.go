@@ -114,6 +114,14 @@ func (s *Slot) Read(f func(*session.View) error) error {
 func (s *Slot) open(o Opening) (*resident, error) {
 	s.opening.Lock()
 	defer s.opening.Unlock()
+	if r := s.resident(); r != nil && r.engine.Lost() != nil {
+		if o.Mode == nil {
+			o.Mode = &r.mode
+		}
+		if err := s.evict(); err != nil { // another process had it meanwhile: what is known here is old
+			return nil, err
+		}
+	}
 	if r := s.resident(); r != nil {
 		if o.Mode != nil && *o.Mode != r.mode {
 			return nil, &ErrMode{r.mode, *o.Mode}
@@ -295,6 +303,11 @@ func (s *Slot) configure(r *resident, o Opening) error {
 func (s *Slot) close() error {
 	s.opening.Lock()
 	defer s.opening.Unlock()
+	return s.evict()
+}
+
+// evict is close for who holds the slot already.
+func (s *Slot) evict() error {
 	s.mu.Lock()
 	r := s.res
 	s.res = nil

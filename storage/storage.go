@@ -202,7 +202,7 @@ type LeaseHeld struct {
 }
 
 func (e *LeaseHeld) Error() string {
-	return fmt.Sprintf("the session is open in another process (pid %d on %s since %s); nothing was changed; end that process or wait until %s",
+	return fmt.Sprintf("the session is open in another process (pid %d on %s since %s); nothing was changed; end that process, wait until %s, or free the session with `loom sessions take`",
 		e.Holder.PID, e.Holder.Host, e.Holder.Since.Format(time.DateTime), e.Expires.Format(time.TimeOnly))
 }
 

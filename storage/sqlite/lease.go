@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -108,6 +109,7 @@ type admission struct {
 	now     int64
 	ttl     int64
 	owner   string
+	take    bool // a person said so
 	self    Process
 	running Running
 }
@@ -118,8 +120,33 @@ func (a admission) judge(s sessionRow, l *leaseRow) (*leaseRow, error) {
 	if l != nil && l.fence > s.fence {
 		return nil, damagedSession(corrupt.New("sqlite.Open", "writer lease", fmt.Sprintf("a fence up to %d", s.fence), fmt.Sprint(l.fence)))
 	}
-	if !claimable(l, a.now, a.self, a.running) {
+	if !a.take && !claimable(l, a.now, a.self, a.running) {
 		return nil, l.held()
 	}
 	return &leaseRow{owner: a.owner, fence: s.fence + 1, expiresAt: a.now + a.ttl, since: a.now, process: a.self}, nil
+}
+
+// Take ends the writing of a session by another process that is alive, as far as
+// anybody can tell: its next commit is refused, and nothing that it does later is
+// kept. The session is free afterwards. It returns who held the lease, nil when
+// nobody did; then nothing was written. cfg is that of an opening; the errors are
+// those of [Open] but for *storage.LeaseHeld.
+func Take(cfg Config) (from *storage.LeaseHeld, err error) {
+	if err := cfg.complete(); err != nil {
+		return nil, err
+	}
+	r, err := OpenReader(cfg.Path)
+	if err != nil {
+		return nil, err
+	}
+	from, err = r.held(cfg.Clock(), cfg.Process, cfg.Running)
+	if err = errors.Join(err, r.Close()); err != nil || from == nil {
+		return nil, err
+	}
+	cfg.Take, cfg.Create = true, false
+	s, err := Open(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return from, s.Close()
 }

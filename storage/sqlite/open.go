@@ -32,6 +32,9 @@ type Config struct {
 	// Create makes the session when the file is missing or empty.
 	Create bool
 
+	// Take takes the lease whoever holds it: see [Take].
+	Take bool
+
 	LeaseTTL    time.Duration // term of the lease; 0 for the default
 	BusyTimeout time.Duration // wait for other processes' locks; 0 for the default
 	Synchronous Synchronous
@@ -200,7 +203,7 @@ func emptyFile(path string) error {
 }
 
 func (c *Config) admission() admission {
-	return admission{now: c.Clock(), ttl: c.LeaseTTL.Milliseconds(), owner: c.Owner, self: c.Process, running: c.Running}
+	return admission{now: c.Clock(), ttl: c.LeaseTTL.Milliseconds(), owner: c.Owner, take: c.Take, self: c.Process, running: c.Running}
 }
 
 // admit takes the lease, creating the session where there is none.

@@ -41,9 +41,13 @@ func newReader(path string, first *conn) *Reader {
 // Held tells who is the session's writer at a time in Unix ms: nil when nobody is,
 // because there is no lease, its term is over, or its holder is provably dead.
 func (r *Reader) Held(now int64) (held *storage.LeaseHeld, err error) {
+	return r.held(now, thisProcess(), running)
+}
+
+func (r *Reader) held(now int64, self Process, running Running) (held *storage.LeaseHeld, err error) {
 	err = r.view(func(c *conn) error {
 		_, lease, err := readState(c)
-		if err == nil && !claimable(lease, now, thisProcess(), running) {
+		if err == nil && !claimable(lease, now, self, running) {
 			held = lease.held()
 		}
 		return err
