@@ -18,12 +18,23 @@ type Prompt struct {
 	Content  []message.UserBlock
 	Origin   *message.Origin
 	MaxTurns *int64 // nil: unlimited; counted from this prompt's run
+	Delivery Delivery
 }
+
+// Delivery says when a busy strand takes a prompt. An idle one takes it at once.
+type Delivery uint8
+
+// The deliveries. Where no run is open that could take a prompt, because it was
+// aborted or the strand works on something else, a run of its own follows.
+const (
+	WhenDone Delivery = iota // when the open run would finish
+	AtOnce                   // before the next request of the open run
+)
 
 // Receipt says what became of a prompt. Both ways it is durable.
 type Receipt struct {
-	Queued bool    // the strand was busy: it is taken when the open run would finish
-	Op     id.OpID // the run that takes it; absent when it waits for the next one
+	Queued bool    // the strand was busy
+	Op     id.OpID // the run that takes it; absent when that is one that follows
 	Entry  id.EntryID
 	Seq    int64
 }
@@ -44,7 +55,7 @@ func (e *Engine) Prompt(strand string, p Prompt) (Receipt, error) {
 	}
 	msg := &message.User{Content: p.Content, Timestamp: e.cfg.Clock(), Origin: p.Origin}
 	for range admissionTries {
-		r, err := e.admit(strand, msg, p.MaxTurns)
+		r, err := e.admit(strand, msg, p)
 		if _, stale := errors.AsType[*tx.StaleExpectation](err); stale {
 			continue
 		}
@@ -73,40 +84,18 @@ func (e *Engine) usable(strand string) error {
 	return nil
 }
 
-func (e *Engine) admit(strand string, msg message.Message, maxTurns *int64) (Receipt, error) {
-	s := e.cfg.Session
-	state, ok, err := s.StrandState(strand)
+func (e *Engine) admit(strand string, msg message.Message, p Prompt) (Receipt, error) {
+	state, ok, err := e.cfg.Session.StrandState(strand)
 	if err != nil {
 		return Receipt{}, err
 	}
 	if !ok {
-		return Receipt{}, fmt.Errorf("there is no strand %q in this session", strand)
+		return Receipt{}, noStrand(strand)
 	}
 	if op := state.Value.CurrentOperation; !op.IsZero() {
-		return e.enqueue(strand, state, msg)
+		return e.enqueue(strand, state, msg, p)
 	}
-	leaf, _, err := s.StrandLeaf(strand)
-	if err != nil {
-		return Receipt{}, err
-	}
-	pending, err := s.PendingEntries(state.Value.PendingNextRun...)
-	if err != nil {
-		return Receipt{}, err
-	}
-	settings := e.cfg.Settings
-	settings.MaxTurns = maxTurns
-	op, _, t, err := machine.AcceptRun(machine.AcceptInputs{
-		Now: e.cfg.Clock(), IDs: e.generator(), Strand: strand,
-		State: state.Value, StateSeq: state.Seq, Leaf: leaf.Value, LeafSeq: leaf.Seq,
-		Pending: pending, Prompts: []message.Message{msg}, Settings: settings,
-	})
-	if err != nil {
-		if now, ok, again := s.StrandState(strand); again == nil && ok && now.Seq != state.Seq {
-			return Receipt{}, moved(strand, state.Seq) // the queue was read while it was being emptied
-		}
-		return Receipt{}, err
-	}
-	r, err := e.writer.commit(t, RunStarted{Strand: strand, Op: op.ID}, nil)
+	op, r, err := e.accept(strand, state, []message.Message{msg}, p.MaxTurns)
 	if err != nil {
 		return Receipt{}, err
 	}
@@ -114,9 +103,39 @@ func (e *Engine) admit(strand string, msg message.Message, maxTurns *int64) (Rec
 	return Receipt{Op: op.ID, Entry: run.PromptEntryIDs[len(run.PromptEntryIDs)-1], Seq: r.Seqs[len(r.Seqs)-1]}, nil
 }
 
-// enqueue hands input to the open run as a follow-up, or, when that run takes
-// none any more, to the strand's next run.
-func (e *Engine) enqueue(strand string, state session.Cell[machine.StrandState], msg message.Message) (Receipt, error) {
+func noStrand(name string) error { return fmt.Errorf("there is no strand %q in this session", name) }
+
+// accept starts a run of what is queued for it and of prompts.
+func (e *Engine) accept(strand string, state session.Cell[machine.StrandState], prompts []message.Message, maxTurns *int64) (machine.Operation, tx.Result, error) {
+	s := e.cfg.Session
+	leaf, _, err := s.StrandLeaf(strand)
+	if err != nil {
+		return machine.Operation{}, tx.Result{}, err
+	}
+	pending, err := s.PendingEntries(state.Value.PendingNextRun...)
+	if err != nil {
+		return machine.Operation{}, tx.Result{}, err
+	}
+	settings := e.cfg.Settings
+	settings.MaxTurns = maxTurns
+	op, _, t, err := machine.AcceptRun(machine.AcceptInputs{
+		Now: e.cfg.Clock(), IDs: e.generator(), Strand: strand,
+		State: state.Value, StateSeq: state.Seq, Leaf: leaf.Value, LeafSeq: leaf.Seq,
+		Pending: pending, Prompts: prompts, Settings: settings,
+	})
+	if err != nil {
+		if now, ok, again := s.StrandState(strand); again == nil && ok && now.Seq != state.Seq {
+			err = moved(strand, state.Seq) // the queue was read while it was being emptied
+		}
+		return machine.Operation{}, tx.Result{}, err
+	}
+	r, err := e.writer.commit(t, RunStarted{Strand: strand, Op: op.ID}, nil)
+	return op, r, err
+}
+
+// enqueue hands input to the open run, or, when that takes none any more, to a
+// run that follows.
+func (e *Engine) enqueue(strand string, state session.Cell[machine.StrandState], msg message.Message, p Prompt) (Receipt, error) {
 	op, st, ok, err := e.operation(state.Value.CurrentOperation)
 	if err != nil {
 		return Receipt{}, err
@@ -124,11 +143,15 @@ func (e *Engine) enqueue(strand string, state session.Cell[machine.StrandState],
 	if !ok { // it ended since the strand's state was read
 		return Receipt{}, moved(strand, state.Seq)
 	}
+	queue := machine.QueueFollowUp
+	if p.Delivery == AtOnce {
+		queue = machine.QueueSteer
+	}
 	pending := machine.PendingMessage(msg)
-	i, t, err := machine.Admit(op, st.Value, st.Seq, machine.QueueFollowUp, pending, e.generator())
+	i, t, err := machine.Admit(op, st.Value, st.Seq, queue, pending, e.generator())
 	taken := op.ID
 	if errors.Is(err, machine.ErrNoActiveRun) {
-		i, t = machine.AdmitNextRun(strand, state.Value, state.Seq, pending, e.generator())
+		i, t = machine.AdmitNextRun(strand, state.Value, state.Seq, pending, &machine.Start{MaxTurns: p.MaxTurns}, e.generator())
 		taken, err = id.OpID{}, nil
 	}
 	if err != nil {

@@ -223,7 +223,7 @@ func (d *Driver) step(spawn func(func())) (Pass, error) {
 		return Pass{}, d.e.takenOver(d.current)
 	}
 	if !ok {
-		return Pass{Progress: Idle}, nil
+		return d.begin()
 	}
 	d.current = l.op.ID
 	r := d.oldest(l.op.ID)
@@ -250,6 +250,19 @@ func (d *Driver) step(spawn func(func())) (Pass, error) {
 		return d.fault(l, a.Report)
 	}
 	return Pass{}, errors.New("machine returned no action")
+}
+
+// begin starts the run that queued input asks for, if there is any.
+func (d *Driver) begin() (Pass, error) {
+	state, ok, err := d.e.cfg.Session.StrandState(d.strand)
+	if err != nil || !ok || state.Value.Start == nil {
+		return Pass{Progress: Idle}, err
+	}
+	_, _, err = d.e.accept(d.strand, state, nil, nil)
+	if _, stale := errors.AsType[*tx.StaleExpectation](err); stale {
+		err = nil
+	}
+	return Pass{Progress: Moved}, err
 }
 
 // commit applies a plan and consumes the report that it follows from. A stale

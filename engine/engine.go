@@ -169,7 +169,7 @@ func (e *Engine) Configure(strand string, change func(machine.Configuration) mac
 			return err
 		}
 		if !ok {
-			return fmt.Errorf("there is no strand %q in this session", strand)
+			return noStrand(strand)
 		}
 		next := change(c.Value).Value()
 		if next.Equal(c.Value.Value()) {

@@ -2,7 +2,6 @@ package machine
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/loom-run/loom/core/corrupt"
 	"github.com/loom-run/loom/core/entry"
@@ -12,12 +11,10 @@ import (
 	"github.com/loom-run/loom/core/tx"
 )
 
-// Rejections of an admission. Nothing was written.
+// Rejections of an acceptance. Nothing was written.
 var (
 	ErrStrandBusy     = errors.New("the strand is working on another operation")
 	ErrInvalidMessage = errors.New("there is nothing to run: no prompt was given and none is queued")
-	ErrNoActiveRun    = errors.New("no run is open that could take this")
-	ErrNotPending     = errors.New("there is no such queued input")
 )
 
 // AcceptInputs is what an acceptance has loaded.
@@ -35,7 +32,8 @@ type AcceptInputs struct {
 }
 
 // AcceptRun plans the one transaction that turns prompts into an operation:
-// first what was queued for the next run, then the prompts.
+// first what was queued for the next run, then the prompts. Of the limits that
+// both ask for the lesser holds.
 func AcceptRun(in AcceptInputs) (Operation, State, tx.Tx, error) {
 	if !in.State.CurrentOperation.IsZero() {
 		return Operation{}, State{}, tx.Tx{}, ErrStrandBusy
@@ -68,7 +66,9 @@ func AcceptRun(in AcceptInputs) (Operation, State, tx.Tx, error) {
 		place(i, entry.Message{Message: m})
 	}
 	op.Intent = RunIntent{PromptEntryIDs: prompts}
-	st := State{Control: Running{}, Work: &Run{Settings: in.Settings, Phase: Starting{}}}
+	settings := in.Settings
+	settings.MaxTurns = in.State.Start.and(&Start{settings.MaxTurns}).MaxTurns
+	st := State{Control: Running{}, Work: &Run{Settings: settings, Phase: Starting{}}}
 	key := op.ID.String()
 	writes = append(writes,
 		tx.Set(register.StrandLeaf, in.Strand, register.Leaf(leaf)),
@@ -81,130 +81,4 @@ func AcceptRun(in AcceptInputs) (Operation, State, tx.Tx, error) {
 		tx.ExpectAbsent(register.OpMeta, key),
 		tx.ExpectAbsent(register.OpState, key),
 	}}, nil
-}
-
-// Queue is where input for an open run waits.
-type Queue uint8
-
-// The queues of a run: steering is seen after the current tool batch and before
-// the next request, follow-ups when the run would finish, writes at the next
-// checkpoint whatever it decides.
-const (
-	QueueSteer Queue = iota
-	QueueFollowUp
-	QueueWrites
-)
-
-// Admit plans the queueing of input for an open run. Writes are taken in any
-// control state, the others only while the run was not aborted.
-func Admit(op Operation, st State, stateSeq int64, q Queue, e PendingEntry, ids id.Generator) (id.EntryID, tx.Tx, error) {
-	work, ok := st.Work.(*Run)
-	_, running := st.Control.(Running)
-	if !ok || (!running && q != QueueWrites) {
-		return id.EntryID{}, tx.Tx{}, ErrNoActiveRun
-	}
-	i, _ := ids.Entry()
-	run := *work
-	queue := &run.Inbox.Steer
-	switch q {
-	case QueueSteer:
-	case QueueFollowUp:
-		queue = &run.Inbox.FollowUp
-	case QueueWrites:
-		queue = &run.Inbox.Writes
-	}
-	*queue = append(slices.Clone(*queue), i)
-	next := State{Control: st.Control, Work: &run}
-	return i, tx.Tx{
-		Writes: []tx.Write{
-			tx.Set(register.PendingEntry, i.String(), e.Value()),
-			tx.Set(register.OpState, op.ID.String(), next.Value()),
-		},
-		Expected: []tx.Expectation{
-			tx.Expect(register.OpState, op.ID.String(), stateSeq),
-			tx.ExpectAbsent(register.PendingEntry, i.String()),
-		},
-	}, nil
-}
-
-// AdmitNextRun plans the queueing of input that the strand's next run takes; it
-// never starts one.
-func AdmitNextRun(strand string, st StrandState, stateSeq int64, e PendingEntry, ids id.Generator) (id.EntryID, tx.Tx) {
-	i, _ := ids.Entry()
-	st.PendingNextRun = append(slices.Clone(st.PendingNextRun), i)
-	return i, tx.Tx{
-		Writes: []tx.Write{
-			tx.Set(register.PendingEntry, i.String(), e.Value()),
-			tx.Set(register.StrandState, strand, st.Value()),
-		},
-		Expected: []tx.Expectation{
-			tx.Expect(register.StrandState, strand, stateSeq),
-			tx.ExpectAbsent(register.PendingEntry, i.String()),
-		},
-	}
-}
-
-// Withdraw plans the removal of queued input from an open run. What an abort
-// drained is withdrawn already.
-func Withdraw(op Operation, st State, stateSeq int64, i id.EntryID) (tx.Tx, error) {
-	work, ok := st.Work.(*Run)
-	if !ok {
-		return tx.Tx{}, ErrNotPending
-	}
-	run := *work
-	found := false
-	for _, queue := range []*[]id.EntryID{&run.Inbox.Steer, &run.Inbox.FollowUp, &run.Inbox.Writes} {
-		if n := slices.Index(*queue, i); n >= 0 {
-			*queue, found = slices.Delete(slices.Clone(*queue), n, n+1), true
-		}
-	}
-	if !found {
-		return tx.Tx{}, ErrNotPending
-	}
-	next := State{Control: st.Control, Work: &run}
-	return tx.Tx{
-		Writes: []tx.Write{
-			tx.Delete(register.PendingEntry, i.String()),
-			tx.Set(register.OpState, op.ID.String(), next.Value()),
-		},
-		Expected: []tx.Expectation{tx.Expect(register.OpState, op.ID.String(), stateSeq)},
-	}, nil
-}
-
-// WithdrawNextRun plans the removal of input that waits for the strand's next run.
-func WithdrawNextRun(strand string, st StrandState, stateSeq int64, i id.EntryID) (tx.Tx, error) {
-	n := slices.Index(st.PendingNextRun, i)
-	if n < 0 {
-		return tx.Tx{}, ErrNotPending
-	}
-	st.PendingNextRun = slices.Delete(slices.Clone(st.PendingNextRun), n, n+1)
-	return tx.Tx{
-		Writes: []tx.Write{
-			tx.Delete(register.PendingEntry, i.String()),
-			tx.Set(register.StrandState, strand, st.Value()),
-		},
-		Expected: []tx.Expectation{tx.Expect(register.StrandState, strand, stateSeq)},
-	}, nil
-}
-
-// RequestAbort plans the durable marker of an abort. The first abort wins: for a
-// later one changed is false and there is nothing to commit. Queued steering and
-// follow-ups are moved, never lost: their payloads stay until the run ends.
-func RequestAbort(op Operation, st State, stateSeq, now int64) (t tx.Tx, changed bool) {
-	if _, already := st.Control.(CancelRequested); already {
-		return tx.Tx{}, false
-	}
-	cancel := CancelRequested{RequestedAt: now}
-	next := State{Work: st.Work}
-	if work, ok := st.Work.(*Run); ok {
-		run := *work
-		cancel.DrainedSteer, cancel.DrainedFollows = run.Inbox.Steer, run.Inbox.FollowUp
-		run.Inbox.Steer, run.Inbox.FollowUp = nil, nil
-		next.Work = &run
-	}
-	next.Control = cancel
-	return tx.Tx{
-		Writes:   []tx.Write{tx.Set(register.OpState, op.ID.String(), next.Value())},
-		Expected: []tx.Expectation{tx.Expect(register.OpState, op.ID.String(), stateSeq)},
-	}, true
 }

@@ -34,12 +34,14 @@ type Action interface{ action() }
 
 // Transition commits Tx; Next is then the state.
 type Transition struct {
+	Step Step
 	Next State
 	Tx   tx.Tx
 }
 
 // Dispatch commits Tx, which makes the intent durable, then starts Effect.
 type Dispatch struct {
+	Step   Step
 	Effect Effect
 	Next   State
 	Tx     tx.Tx
@@ -55,6 +57,7 @@ type Wait struct{ Until int64 } // Unix ms
 
 // Finish commits Tx, the terminal transaction; the operation is then gone.
 type Finish struct {
+	Step   Step
 	Result LastResult
 	Tx     tx.Tx
 }

@@ -52,6 +52,9 @@ func genStrandState() *rapid.Generator[machine.StrandState] {
 		if rapid.Bool().Draw(t, "busy") {
 			s.CurrentOperation = coretest.OpID().Draw(t, "op")
 		}
+		if rapid.Bool().Draw(t, "start") {
+			s.Start = &machine.Start{MaxTurns: maybe(count()).Draw(t, "maxTurns")}
+		}
 		return s
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/core/usage"
@@ -33,7 +34,7 @@ func (p *plan) generate(g Generation) Action {
 		if p.in.Now < g.NotBefore {
 			return Wait{g.NotBefore}
 		}
-		return p.to(Generating{GenReady{g.Context, g.NextAttempt}})
+		return p.to(StepRetry, Generating{GenReady{g.Context, g.NextAttempt}})
 	case GenReady:
 		return p.request(g)
 	}
@@ -47,14 +48,14 @@ func (p *plan) request(g GenReady) Action {
 	case nil:
 		return AwaitEffect{AdmissionKey{g.Context}}
 	case AdmissionRefused:
-		return p.to(FailureDrain{o.Error, FromConfiguration{}})
+		return p.to(StepRefused, FailureDrain{o.Error, FromConfiguration{}})
 	case Admitted:
 		pending := GenPending{
 			Context: g.Context, Attempt: g.NextAttempt,
 			ResponseID: p.mintEntry(), UsageID: p.mintUsage(),
 			IntendedOutputLimit: o.OutputLimit, ContextWindow: o.ContextWindow, RequestAPI: o.RequestAPI,
 		}
-		return p.dispatch(Generate{g.Context, g.NextAttempt, pending.ResponseID, pending.UsageID}, Generating{pending})
+		return p.dispatch(StepRequest, Generate{g.Context, g.NextAttempt, pending.ResponseID, pending.UsageID}, Generating{pending})
 	default: // not about an admission
 	}
 	return p.unexpected()
@@ -92,9 +93,9 @@ func (p *plan) settleLost(g GenPending) Action {
 	}
 	if p.cancelled() {
 		m.StopReason = message.Aborted
-		return p.record(g, m, AtCheckpoint{p.mayFinish(g)})
+		return p.record(StepLostAfterAbort, g, m, AtCheckpoint{p.mayFinish(g)})
 	}
-	return p.record(g, m, p.retryOr(g, m, OperationError{Code: CodeInterrupted, Message: lostResponse}))
+	return p.recordFailure(StepLost, StepLostForNow, g, m, OperationError{Code: CodeInterrupted, Message: lostResponse})
 }
 
 // settle classifies a response; the first rule that matches decides.
@@ -102,31 +103,31 @@ func (p *plan) settle(g GenPending, m *message.Assistant) Action {
 	m = new(*m) // the rules below may normalise the stop reason
 	if p.cancelled() {
 		m.StopReason, m.Deferred = message.Aborted, nil
-		return p.record(g, m, AtCheckpoint{p.mayFinish(g)})
+		return p.record(StepAborted, g, m, AtCheckpoint{p.mayFinish(g)})
 	}
 	if overflow(g, m) {
-		return p.recordError(g, m, CodeContextOverflow, "the conversation no longer fits the model's context window")
+		return p.recordError(StepOverflow, g, m, CodeContextOverflow, "the conversation no longer fits the model's context window")
 	}
 	switch m.StopReason {
 	case message.Deferred:
 		if !validHandle(g, m.Deferred) {
-			return p.recordError(g, m, CodeInvalidDeferred, "the provider deferred its response under a handle that does not name this request")
+			return p.recordError(StepDeferredBadly, g, m, CodeInvalidDeferred, "the provider deferred its response under a handle that does not name this request")
 		}
-		return p.recordError(g, m, CodeDeferred, "the provider deferred its response and this version cannot fetch it later")
+		return p.recordError(StepDeferredBadly, g, m, CodeDeferred, "the provider deferred its response and this version cannot fetch it later")
 	case message.Error:
 		e := OperationError{Code: CodeProviderError, Message: errorText(m), Details: m.Diagnostics}
 		if m.RawStopReason == nil || *m.RawStopReason != RetryableStop {
-			return p.record(g, m, FailureDrain{e, FromResponse{g.ResponseID}})
+			return p.record(StepFailed, g, m, FailureDrain{e, FromResponse{g.ResponseID}})
 		}
-		return p.record(g, m, p.retryOr(g, m, e))
+		return p.recordFailure(StepFailed, StepFailedForNow, g, m, e)
 	case message.ToolUse, message.Stop, message.Length:
 		if _, calls := m.ToolCalls(); len(calls) > 0 {
-			return p.record(g, m, RunningTools{p.batch(g, calls)})
+			return p.record(StepCalls, g, m, RunningTools{p.batch(g, calls)})
 		}
 		if m.StopReason == message.ToolUse { // it announced calls and carries none
 			m.StopReason = message.Stop
 		}
-		return p.record(g, m, AtCheckpoint{p.mayFinish(g)})
+		return p.record(StepAnswered, g, m, AtCheckpoint{p.mayFinish(g)})
 	case message.Aborted, message.Pending:
 	}
 	return fault("response "+g.ResponseID.String(), "a settled response, of a run that nobody aborted", string(m.StopReason))
@@ -138,43 +139,46 @@ func (p *plan) mayFinish(g GenPending) Checkpoint {
 
 // recordError keeps a response that cannot be used as a failed one; text says
 // why where the provider did not.
-func (p *plan) recordError(g GenPending, m *message.Assistant, code, text string) Action {
+func (p *plan) recordError(step Step, g GenPending, m *message.Assistant, code, text string) Action {
 	m.StopReason, m.Deferred = message.Error, nil
 	if m.ErrorMessage == nil {
 		m.ErrorMessage = &text
 	}
-	return p.record(g, m, FailureDrain{OperationError{Code: code, Message: text}, FromResponse{g.ResponseID}})
+	return p.record(step, g, m, FailureDrain{OperationError{Code: code, Message: text}, FromResponse{g.ResponseID}})
 }
 
 // record writes entry, leaf, ledger row and next state together.
-func (p *plan) record(g GenPending, m *message.Assistant, next Phase) Action {
+func (p *plan) record(step Step, g GenPending, m *message.Assistant, next Phase) Action {
 	p.add(g.ResponseID, entry.Message{Message: m})
 	p.moveLeaf()
 	p.writes = append(p.writes, tx.InsertUsage{Row: entry.UsageRow{ID: g.UsageID, EntryID: g.ResponseID, Usage: m.Usage}})
 	p.run.LatestAssistant = g.ResponseID
-	return p.to(next)
+	return p.to(step, next)
 }
 
-// retryOr waits for another attempt, or fails with e when none is left.
-func (p *plan) retryOr(g GenPending, m *message.Assistant, e OperationError) Phase {
+// recordFailure waits for another attempt, or fails with e when none is left.
+func (p *plan) recordFailure(last, forNow Step, g GenPending, m *message.Assistant, e OperationError) Action {
 	policy := g.Context.RetryPolicy
-	if policy.MaxAttempts != nil && g.Attempt >= *policy.MaxAttempts {
-		return FailureDrain{e, FromResponse{g.ResponseID}}
+	if !policy.allows(g.Attempt) {
+		return p.record(last, g, m, FailureDrain{e, FromResponse{g.ResponseID}})
 	}
-	wait := min(max(Backoff(policy, g.Attempt, g.ResponseID), retryAfter(m)), longestWait)
-	return Generating{GenRetryWait{g.Context, g.Attempt + 1, p.in.Now + wait, e.Message}}
+	wait := min(max(Backoff(policy, g.Attempt, g.ResponseID), retryAfter(m.Diagnostics)), longestWait)
+	return p.record(forNow, g, m, Generating{GenRetryWait{g.Context, g.Attempt + 1, p.in.Now + wait, e.Message}})
 }
+
+// allows reports whether an attempt may follow the nth.
+func (p RetryPolicy) allows(n int64) bool { return p.MaxAttempts == nil || n < *p.MaxAttempts }
 
 // longestWait is a year in ms. A provider may wish for any number; this one does
 // not wrap around in anybody's clock or timer.
 const longestWait = 365 * 24 * 60 * 60 * 1000
 
 // retryAfter is the provider's own wish in ms; it can only lengthen a wait.
-func retryAfter(m *message.Assistant) int64 {
-	if m.Diagnostics == nil {
+func retryAfter(diagnostics *jsonv.Value) int64 {
+	if diagnostics == nil {
 		return 0
 	}
-	v, _ := m.Diagnostics.Get("retry_after_ms")
+	v, _ := diagnostics.Get("retry_after_ms")
 	n, _ := v.Int64()
 	return max(n, 0)
 }

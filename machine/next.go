@@ -101,14 +101,14 @@ func (p *plan) moveLeaf() {
 }
 
 // to completes the transaction with the next phase.
-func (p *plan) to(phase Phase) Transition {
+func (p *plan) to(step Step, phase Phase) Transition {
 	next, t := p.commit(phase)
-	return Transition{next, t}
+	return Transition{step, next, t}
 }
 
-func (p *plan) dispatch(effect Effect, phase Phase) Dispatch {
+func (p *plan) dispatch(step Step, effect Effect, phase Phase) Dispatch {
 	next, t := p.commit(phase)
-	return Dispatch{effect, next, t}
+	return Dispatch{step, effect, next, t}
 }
 
 func (p *plan) commit(phase Phase) (State, tx.Tx) {
@@ -127,7 +127,7 @@ func (p *plan) start() Action {
 	if p.leaf.IsZero() {
 		return fault("strand.leaf", "an entry to answer", "an empty strand")
 	}
-	return p.to(AtCheckpoint{Checkpoint{Continuation: NeedAssistant{}, Trigger: p.leaf}})
+	return p.to(StepStart, AtCheckpoint{Checkpoint{Continuation: NeedAssistant{}, Trigger: p.leaf}})
 }
 
 // checkpoint follows a fixed order, each acting step a commit of its own: writes,
@@ -137,10 +137,10 @@ func (p *plan) checkpoint(cp Checkpoint) Action {
 	if !cp.SkipInboxOnce {
 		if w := p.run.Inbox.Writes; len(w) > 0 {
 			p.run.Inbox.Writes = nil
-			return p.placeThen(w, func(projects bool) Phase { return AtCheckpoint{p.after(cp, projects)} })
+			return p.placeThen(StepPlaceWrites, w, func(projects bool) Phase { return AtCheckpoint{p.after(cp, projects)} })
 		}
 		if steer := p.take(&p.run.Inbox.Steer, p.run.Settings.SteeringMode); len(steer) > 0 {
-			return p.placeThen(steer, func(bool) Phase { return AtCheckpoint{p.after(cp, true)} })
+			return p.placeThen(StepPlaceSteering, steer, func(bool) Phase { return AtCheckpoint{p.after(cp, true)} })
 		}
 	}
 	switch k := cp.Continuation.(type) {
@@ -148,7 +148,7 @@ func (p *plan) checkpoint(cp Checkpoint) Action {
 		return p.beginStep(cp, k)
 	case MayFinish:
 		if follow := p.take(&p.run.Inbox.FollowUp, p.run.Settings.FollowUpMode); len(follow) > 0 {
-			return p.placeThen(follow, func(bool) Phase { return AtCheckpoint{p.after(cp, true)} })
+			return p.placeThen(StepPlaceFollowUps, follow, func(bool) Phase { return AtCheckpoint{p.after(cp, true)} })
 		}
 		return p.complete(k)
 	}
@@ -176,7 +176,7 @@ func (p *plan) take(queue *[]id.EntryID, mode DrainMode) []id.EntryID {
 }
 
 // placeThen turns pending entries into entries below the leaf.
-func (p *plan) placeThen(ids []id.EntryID, next func(projects bool) Phase) Action {
+func (p *plan) placeThen(step Step, ids []id.EntryID, next func(projects bool) Phase) Action {
 	projects := false
 	for _, i := range ids {
 		pending, ok := p.in.Pending[i]
@@ -188,7 +188,7 @@ func (p *plan) placeThen(ids []id.EntryID, next func(projects bool) Phase) Actio
 		projects = projects || p.projects(pending)
 	}
 	p.moveLeaf()
-	return p.to(next(projects))
+	return p.to(step, next(projects))
 }
 
 func (p *plan) projects(e PendingEntry) bool {
@@ -208,7 +208,7 @@ func (p *plan) beginStep(cp Checkpoint, need NeedAssistant) Action {
 	}
 	if limit := p.run.Settings.MaxTurns; limit != nil {
 		if p.run.Turns >= *limit {
-			return p.to(FailureDrain{
+			return p.to(StepTurnsUsed, FailureDrain{
 				Error: OperationError{Code: CodeMaxTurns, Message: fmt.Sprintf(
 					"the run used its %d turns before the model was done; everything up to here is kept", *limit)},
 				Provenance: FromConfiguration{},
@@ -217,7 +217,7 @@ func (p *plan) beginStep(cp Checkpoint, need NeedAssistant) Action {
 		p.run.Turns++
 	}
 	p.expect = append(p.expect, tx.Expect(register.StrandConfig, p.op.Strand, p.in.ConfigurationSeq))
-	return p.to(Generating{GenReady{NextAttempt: 1, Context: GenerationContext{
+	return p.to(StepBegin, Generating{GenReady{NextAttempt: 1, Context: GenerationContext{
 		StepID: p.mintEntry().String(), Trigger: cp.Trigger, Configuration: p.in.Configuration,
 		StreamOptions: p.in.StreamOptions, RetryPolicy: p.in.RetryPolicy,
 		OverflowRecoveryUsed: need.OverflowRecoveryUsed,
@@ -230,9 +230,9 @@ func (p *plan) reconcile() Action {
 	if w := p.run.Inbox.Writes; len(w) > 0 {
 		p.run.Inbox.Writes = nil
 		phase := p.run.Phase
-		return p.placeThen(w, func(bool) Phase { return phase })
+		return p.placeThen(StepPlaceAfterAbort, w, func(bool) Phase { return phase })
 	}
-	return p.finish(LastResult{Outcome: OutcomeAborted})
+	return p.finish(StepFinishAborted, LastResult{Outcome: OutcomeAborted})
 }
 
 // failureDrain places what is queued; input for the model gives the run another
@@ -246,28 +246,30 @@ func (p *plan) failureDrain(f FailureDrain) Action {
 	}
 	if w := p.run.Inbox.Writes; len(w) > 0 {
 		p.run.Inbox.Writes = nil
-		return p.placeThen(w, next)
+		return p.placeThen(StepDrainWrites, w, next)
 	}
 	if steer := p.take(&p.run.Inbox.Steer, p.run.Settings.SteeringMode); len(steer) > 0 {
-		return p.placeThen(steer, next)
+		return p.placeThen(StepDrainSteering, steer, next)
 	}
 	if follow := p.take(&p.run.Inbox.FollowUp, p.run.Settings.FollowUpMode); len(follow) > 0 {
-		return p.placeThen(follow, next)
+		return p.placeThen(StepDrainFollowUps, follow, next)
 	}
-	return p.finish(LastResult{Outcome: OutcomeFailed, Error: &f.Error, FinalAssistant: p.run.LatestAssistant})
+	return p.finish(StepFinishFailed, LastResult{Outcome: OutcomeFailed, Error: &f.Error, FinalAssistant: p.run.LatestAssistant})
 }
 
 func (p *plan) complete(k MayFinish) Action {
-	r := LastResult{Outcome: OutcomeCompleted, Completion: ByTerminatedTools}
 	if k.IncludeFinalAssistant {
-		r.Completion, r.FinalAssistant = ByAssistant, p.run.LatestAssistant
+		return p.finish(StepFinishCompleted, LastResult{
+			Outcome: OutcomeCompleted, Completion: ByAssistant, FinalAssistant: p.run.LatestAssistant,
+		})
 	}
-	return p.finish(r)
+	return p.finish(StepFinishTerminated, LastResult{Outcome: OutcomeCompleted, Completion: ByTerminatedTools})
 }
 
 // finish is the terminal transaction, the only clean-up there is: the result is
-// written, and every register that the operation owned is deleted.
-func (p *plan) finish(r LastResult) Action {
+// written, and every register that the operation owned is deleted. Queued input
+// that it did not take waits for the strand's next run, before what waits there.
+func (p *plan) finish(step Step, r LastResult) Action {
 	r.Kind, r.OperationID, r.LeafID = kindRun, p.op.ID, p.leaf
 	op := p.op.ID.String()
 	p.writes = append(p.writes, tx.Delete(register.OpMeta, op), tx.Delete(register.OpState, op))
@@ -277,26 +279,20 @@ func (p *plan) finish(r LastResult) Action {
 	for _, k := range p.in.PreparationKeys {
 		p.writes = append(p.writes, tx.Delete(register.OpPreparation, k))
 	}
-	for _, i := range p.owned() {
-		p.writes = append(p.writes, tx.Delete(register.PendingEntry, i.String()))
-	}
+	after := StrandState{PendingNextRun: append(p.untaken(), p.in.Strand.PendingNextRun...), Start: p.in.Strand.Start}
 	p.writes = append(p.writes,
 		tx.Set(register.StrandLastResult, p.op.Strand, r.Value()),
 		tx.Set(register.FactCustom, ResultKey(p.op.ID), r.Value()),
-		tx.Set(register.StrandState, p.op.Strand, StrandState{PendingNextRun: p.in.Strand.PendingNextRun}.Value()))
+		tx.Set(register.StrandState, p.op.Strand, after.Value()))
 	p.expect = append(p.expect, tx.Expect(register.StrandState, p.op.Strand, p.in.StrandSeq))
-	return Finish{r, tx.Tx{Writes: p.writes, Expected: p.expectations()}}
+	return Finish{step, r, tx.Tx{Writes: p.writes, Expected: p.expectations()}}
 }
 
-// owned lists the pending entries that end with the run.
-func (p *plan) owned() []id.EntryID {
+// untaken lists the queued input that the run leaves, in the order of its queues.
+func (p *plan) untaken() []id.EntryID {
 	var all []id.EntryID
-	all = append(all, p.run.Inbox.Steer...)
-	all = append(all, p.run.Inbox.FollowUp...)
-	all = append(all, p.run.Inbox.Writes...)
 	if c, ok := p.control.(CancelRequested); ok {
-		all = append(all, c.DrainedSteer...)
-		all = append(all, c.DrainedFollows...)
+		all = append(append(all, c.DrainedSteer...), c.DrainedFollows...)
 	}
-	return all
+	return append(append(append(all, p.run.Inbox.Steer...), p.run.Inbox.FollowUp...), p.run.Inbox.Writes...)
 }

@@ -73,6 +73,12 @@ type Configuration struct {
 type StrandState struct {
 	CurrentOperation id.OpID      // absent when idle
 	PendingNextRun   []id.EntryID // queued for the next acceptance, in order
+	Start            *Start       // nil: that acceptance waits for somebody to ask for it
+}
+
+// Start says that queued input starts a run by itself once the strand is idle.
+type Start struct {
+	MaxTurns *int64 // of that run; nil: unlimited
 }
 
 // Value returns the register payload.
@@ -172,6 +178,12 @@ func (s StrandState) Value() jsonv.Value {
 			w.String(s.CurrentOperation.String())
 		}
 		entryList(w, "pendingNextRun", s.PendingNextRun)
+		if s.Start != nil {
+			w.Name("start")
+			w.Begin()
+			w.OptNum("maxTurns", s.Start.MaxTurns)
+			w.End()
+		}
 		w.End()
 	})
 }
@@ -184,5 +196,9 @@ func DecodeStrandState(v jsonv.Value) (StrandState, error) {
 	if op := jsonv.OptOne(r, "currentOperationId", decodeOpID); op != nil {
 		s.CurrentOperation = *op
 	}
+	s.Start = jsonv.OptOne(r, "start", func(v jsonv.Value) (Start, error) {
+		r := jsonv.Read(v, "machine.DecodeStrandState")
+		return Start{r.OptNum("maxTurns")}, r.Err()
+	})
 	return whole(s, r)
 }

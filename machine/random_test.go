@@ -2,11 +2,13 @@ package machine_test
 
 import (
 	"cmp"
+	"flag"
 	"fmt"
 	"maps"
 	"slices"
 	"testing"
 
+	"github.com/loom-run/loom/core/clock"
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
@@ -21,67 +23,131 @@ import (
 // TestAnyRunEnds plays runs in which models, tools, people, the clock and the power supply do as they like. What must hold after every commit and at the
 // end of a run is checked by the world; here it is that each run comes to its end.
 func TestAnyRunEnds(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		c := newChaos(t)
-		for range rapid.IntRange(1, 3).Draw(t, "runs") {
-			if err := c.accept(c.settings(), c.prompts()...); err != nil {
-				t.Fatalf("an idle strand refuses a prompt: %v", err)
-			}
-			// An abort may come anywhere in the run, and is asked for again now and then.
-			abort := rapid.IntRange(0, 150).Draw(t, "abort at")
-			fuel := 1000
-			for ; !c.current().IsZero() && fuel > 0; fuel-- {
-				if abort--; abort == 0 {
-					c.abort()
-				}
-				c.turn()
-			}
-			if fuel == 0 {
-				_, st, _, _ := c.operation()
-				t.Fatalf("the run does not end; it stands at %s", st.Value())
+	rapid.Check(t, func(t *rapid.T) { newChaos(t, drawn{t}).play() })
+}
+
+var seeds = flag.Int("seeds", 4000, "how many seeds TestEveryStepIsTaken tries at most")
+
+// TestEveryStepIsTaken plays the same by numbered seeds, until every kind of commit that a pass can make was made.
+func TestEveryStepIsTaken(t *testing.T) {
+	taken := map[machine.Step]int{}
+	missing := func() (list []machine.Step) {
+		for _, s := range machine.Steps() {
+			if taken[s] == 0 {
+				list = append(list, s)
 			}
 		}
-	})
+		return list
+	}
+	n := 0
+	for ; n < *seeds && (n < 100 || len(missing()) > 0); n++ {
+		c := newChaos(t, newDice(uint64(n)))
+		c.onStep = func(s machine.Step) { taken[s]++ }
+		c.play()
+	}
+	if list := missing(); len(list) > 0 {
+		t.Errorf("%d seeds never took: %q", n, list)
+	}
+	for s := range taken {
+		if !slices.Contains(machine.Steps(), s) {
+			t.Errorf("%q is taken and not listed", s)
+		}
+	}
+	t.Logf("%d seeds: %v", n, taken)
 }
+
+// chooser makes the decisions of a chaos.
+type chooser interface {
+	choose(n int, what string) int
+}
+
+// drawn decides by draws, which shrink.
+type drawn struct{ t *rapid.T }
+
+func (d drawn) choose(n int, what string) int { return rapid.IntRange(0, n-1).Draw(d.t, what) }
+
+// dice decides by a seed.
+type dice struct{ id.Generator }
+
+func (d *dice) choose(n int, _ string) int {
+	var x uint64
+	x, d.Generator = d.Draw()
+	return int(x % uint64(n))
+}
+
+func newDice(seed uint64) *dice { return &dice{id.NewGenerator(clock.Fixed(0), seed)} }
 
 // chaos decides by lot what happens in a world. Each kind of trouble has a bound, so that a run that goes on for ever is the machine's fault.
 type chaos struct {
 	*world
-	t      *rapid.T
+	lot    chooser
 	budget map[string]int
 	await  machine.Key // what the last pass awaited
 	until  int64       // when it would go on by itself
 }
 
-func newChaos(t *rapid.T) *chaos {
-	c := &chaos{world: newWorld(t), t: t, budget: map[string]int{
-		"crash": 6, "queue": 8, "withdraw": 3, "configure": 2, "intrude": 8, "turn": 10, "unusable": 1,
+func newChaos(t rapid.TB, lot chooser) *chaos {
+	c := &chaos{world: newWorld(t), lot: lot, budget: map[string]int{
+		"crash": 6, "queue": 8, "withdraw": 3, "edit": 3, "configure": 2, "intrude": 8, "turn": 10, "unusable": 1,
 	}}
-	c.limit = rapid.SampledFrom([]int64{0, 8192}).Draw(t, "limit")
+	c.limit = pick(c, "limit", int64(0), 8192)
 	c.world.retry = machine.RetryPolicy{
-		MaxAttempts: rapid.SampledFrom([]*int64{nil, new(int64(1)), new(int64(2)), new(int64(4))}).Draw(t, "attempts"), BaseDelayMs: 100, MaxDelayMs: 1000,
+		MaxAttempts: pick(c, "attempts", nil, new(int64(1)), new(int64(2)), new(int64(4))), BaseDelayMs: 100, MaxDelayMs: 1000,
 	}
 	return c
+}
+
+func pick[T any](c *chaos, what string, list ...T) T { return list[c.draw(what, len(list))] }
+
+func (c *chaos) draw(what string, n int) int { return c.lot.choose(n, what) }
+
+func (c *chaos) flip(what string) bool { return c.draw(what, 2) == 0 }
+
+// play plays a few operations to their ends.
+func (c *chaos) play() {
+	for range 1 + c.draw("operations", 3) {
+		if err := c.accept(c.settings(), c.prompts()...); err != nil {
+			c.t.Fatalf("an idle strand refuses a prompt: %v", err)
+		}
+		c.finish()
+		for st, _ := c.strandState(); st.Start != nil; st, _ = c.strandState() {
+			c.must(c.accept(c.settings()))
+			c.finish()
+		}
+	}
+}
+
+// finish lets things happen until the strand is idle. An abort may come anywhere, and is asked for again now and then.
+func (c *chaos) finish() {
+	abort, fuel := c.draw("abort at", 150), 1000
+	for ; !c.current().IsZero() && fuel > 0; fuel-- {
+		if abort--; abort == 0 {
+			c.abort()
+		}
+		c.turn()
+	}
+	if fuel == 0 {
+		_, st, _, _ := c.operation()
+		c.t.Fatalf("the run does not end; it stands at %s", st.Value())
+	}
 }
 
 func (c *chaos) settings() machine.Settings {
 	modes := []machine.DrainMode{machine.DrainAll, machine.DrainOneAtATime}
 	s := settings
-	s.SteeringMode = rapid.SampledFrom(modes).Draw(c.t, "steering")
-	s.FollowUpMode = rapid.SampledFrom(modes).Draw(c.t, "follow-up")
-	s.ToolExecution = rapid.SampledFrom([]machine.ToolExecution{machine.Sequential, machine.Parallel}).Draw(c.t, "tools")
-	s.MaxTurns = rapid.SampledFrom([]*int64{nil, nil, new(int64(1)), new(int64(3))}).Draw(c.t, "max turns")
+	s.SteeringMode = pick(c, "steering", modes...)
+	s.FollowUpMode = pick(c, "follow-up", modes...)
+	s.ToolExecution = pick(c, "tools", machine.Sequential, machine.Parallel)
+	s.MaxTurns = pick(c, "max turns", nil, nil, new(int64(1)), new(int64(3)))
 	return s
 }
 
 func (c *chaos) prompts() (list []message.Message) {
-	for range rapid.IntRange(1, 2).Draw(c.t, "prompts") {
+	for range 1 + c.draw("prompts", 2) {
 		list = append(list, text("prompt"))
 	}
 	return list
 }
-
-func (c *chaos) draw(what string, n int) int { return rapid.IntRange(0, n-1).Draw(c.t, what) }
 
 // spend reports whether there is still some of a kind of trouble left, and takes one.
 func (c *chaos) spend(kind string) bool {
@@ -103,8 +169,9 @@ func (c *chaos) turn() {
 	case 2, 3:
 		c.admission()
 	case 4:
+		c.rewrite()
 		if waiting := sorted(c.queued); len(waiting) > 0 && c.spend("withdraw") {
-			_ = c.withdraw(rapid.SampledFrom(waiting).Draw(c.t, "which"))
+			_ = c.withdraw(pick(c, "which", waiting...))
 		}
 	case 5, 6:
 		c.settle()
@@ -143,16 +210,36 @@ func (c *chaos) intrude() {
 	}
 }
 
+// rewrite changes what somebody queued. Who else wrote it may not.
+func (c *chaos) rewrite() {
+	waiting := c.listed()
+	if len(waiting) == 0 || !c.spend("edit") {
+		return
+	}
+	i := pick(c, "edited", waiting...).ID
+	cell, _ := c.cell(register.PendingEntry, i.String())
+	queued, _ := load(c.world, register.PendingEntry, i.String(), machine.DecodePendingEntry)
+	body, isMessage := queued.Body.(entry.Message)
+	plan, err := machine.Edit(i, queued, cell.Seq, nil, []message.UserBlock{message.Text{Text: "edited"}})
+	if user, _ := body.Message.(*message.User); !isMessage || user == nil {
+		if err == nil {
+			c.t.Fatalf("%s is edited, and it is no message of a person", i)
+		}
+		return
+	}
+	c.must(err)
+	c.land("edit", plan)
+}
+
 func (c *chaos) admission() {
 	if !c.spend("queue") {
 		return
 	}
-	what := rapid.SampledFrom([]machine.PendingEntry{
-		machine.PendingMessage(text("queued")), {Body: entry.Custom{Type: "hidden"}}, {Body: entry.Custom{Type: "shown"}},
-	}).Draw(c.t, "what")
+	what := pick(c, "what", machine.PendingMessage(text("queued")), machine.PendingEntry{Body: entry.Custom{Type: "hidden"}},
+		machine.PendingEntry{Body: entry.Custom{Type: "shown"}})
 	switch q := c.draw("queue", 4); q {
 	case 3:
-		c.admitNextRun(what)
+		c.admitNextRun(what, pick(c, "start", nil, &machine.Start{}, &machine.Start{MaxTurns: new(int64(2))}))
 	default:
 		_, _ = c.admit(machine.Queue(q), what) // refused where no run is open for it
 	}
@@ -200,10 +287,10 @@ func (c *chaos) settle() {
 	case machine.ClearanceKey:
 		c.clearance(k)
 	case machine.CallsKey:
-		n := rapid.SampledFrom(k.SourceIndexes).Draw(c.t, "call")
+		n := pick(c, "call", k.SourceIndexes...)
 		if i := c.resultID(n); c.flying[i] {
 			delete(c.flying, i)
-			c.report = machine.ToolSettled{SourceIndex: n, Result: c.result(), Terminate: rapid.Bool().Draw(c.t, "terminate")}
+			c.report = machine.ToolSettled{SourceIndex: n, Result: c.result(), Terminate: c.flip("terminate")}
 		}
 	}
 	c.await = nil
@@ -211,7 +298,7 @@ func (c *chaos) settle() {
 
 func (c *chaos) clearance(k machine.ClearanceKey) {
 	if k.Call.Name == "deny" {
-		c.report = machine.Refused{SourceIndex: k.SourceIndex, Result: c.result(), Terminate: rapid.Bool().Draw(c.t, "terminate")}
+		c.report = machine.Refused{SourceIndex: k.SourceIndex, Result: c.result(), Terminate: c.flip("terminate")}
 		return
 	}
 	replay := c.replay[k.Call.Name]
@@ -231,23 +318,22 @@ func (c *chaos) result() *message.ToolResult {
 func (c *chaos) response() *message.Assistant {
 	m := &message.Assistant{
 		API: "openai-completions", Provider: config.Model.Provider, Model: config.Model.ModelID, Timestamp: c.now,
-		Usage: rapid.SampledFrom([]usage.Usage{spent("10/20"), spent("unknown"), usage.Zero()}).Draw(c.t, "usage"), StopReason: message.Stop,
+		Usage: pick(c, "usage", spent("10/20"), spent("unknown"), usage.Zero()), StopReason: message.Stop,
 	}
 	_, st, _, _ := c.operation()
-	if !running(st) && rapid.Bool().Draw(c.t, "heard of the abort") {
+	if !running(st) && c.flip("heard of the abort") {
 		m.StopReason = message.Aborted
 		return m
 	}
 	if !c.spend("turn") {
 		return m
 	}
-	m.StopReason = rapid.SampledFrom([]message.StopReason{
-		message.Stop, message.Length, message.ToolUse, message.ToolUse, message.ToolUse, message.Error, message.Error, message.Deferred,
-	}).Draw(c.t, "stop reason")
+	m.StopReason = pick(c, "stop reason",
+		message.Stop, message.Length, message.ToolUse, message.ToolUse, message.ToolUse, message.Error, message.Error, message.Deferred)
 	switch m.StopReason {
 	case message.Stop, message.Length, message.ToolUse:
 		for n := range c.draw("blocks", 5) {
-			name := rapid.SampledFrom([]string{"", "read", "bash", "deny", "garbled"}).Draw(c.t, "block")
+			name := pick(c, "block", "", "read", "bash", "deny", "garbled")
 			switch name {
 			case "":
 				m.Content = append(m.Content, message.Text{Text: "words"})
@@ -258,9 +344,9 @@ func (c *chaos) response() *message.Assistant {
 			}
 		}
 	case message.Error:
-		m.ErrorMessage = rapid.SampledFrom([]*string{nil, new("no"), new("prompt is too long")}).Draw(c.t, "error")
-		m.RawStopReason = rapid.SampledFrom([]*string{nil, new("retryable"), new("retryable")}).Draw(c.t, "raw")
-		if rapid.Bool().Draw(c.t, "wish") {
+		m.ErrorMessage = pick(c, "error", nil, new("no"), new("prompt is too long"))
+		m.RawStopReason = pick(c, "raw", nil, new("retryable"), new("retryable"))
+		if c.flip("wish") {
 			m.Diagnostics = new(jsonv.Obj(jsonv.F("retry_after_ms", jsonv.Num(int64(c.draw("ms", 5000))))))
 		}
 	case message.Deferred:

@@ -60,7 +60,9 @@ var codecs = sync.OnceValue(func() []codec {
 		codecOf(register.StrandConfig, machine.DecodeConfiguration, machine.Configuration.Value, named[machine.Configuration]{"configuration", config}),
 		codecOf(register.StrandState, machine.DecodeStrandState, machine.StrandState.Value,
 			named[machine.StrandState]{"idle", machine.StrandState{}},
-			named[machine.StrandState]{"busy", machine.StrandState{CurrentOperation: opID(1), PendingNextRun: entries(1, 2)}}),
+			named[machine.StrandState]{"busy", machine.StrandState{CurrentOperation: opID(1), PendingNextRun: entries(1, 2)}},
+			named[machine.StrandState]{"starting by itself", machine.StrandState{PendingNextRun: entries(1), Start: &machine.Start{}}},
+			named[machine.StrandState]{"starting by itself, with a limit", machine.StrandState{PendingNextRun: entries(1), Start: &machine.Start{MaxTurns: new(int64(3))}}}),
 		codecOf(register.StrandLastResult, machine.DecodeLastResult, machine.LastResult.Value, results()...),
 		codecOf(register.PendingEntry, machine.DecodePendingEntry, machine.PendingEntry.Value, pendings()...),
 	}

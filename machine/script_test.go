@@ -234,7 +234,7 @@ func (p *player) configure(verb string, args []string) {
 func (p *player) queue(verb, what string) {
 	switch verb {
 	case "next-run":
-		p.admitNextRun(machine.PendingMessage(text(what)))
+		p.admitNextRun(machine.PendingMessage(text(what)), nil)
 		return
 	case "note":
 		_, err := p.admit(machine.QueueWrites, machine.PendingEntry{Body: entry.Custom{Type: what}})

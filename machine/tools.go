@@ -81,13 +81,13 @@ func (p *plan) begin(b Batch, n int) Action {
 		return p.noSuchCall(b, n)
 	}
 	if p.cancelled() {
-		return p.stage(b, n, notRun(call, "the run was aborted before this call started; it was not executed"), false)
+		return p.stage(StepCallAborted, b, n, notRun(call, "the run was aborted before this call started; it was not executed"), false)
 	}
 	if p.in.BatchSource.StopReason == message.Length {
-		return p.stage(b, n, notRun(call, "the response was cut off at its output limit, so the arguments of this call may be incomplete; it was not executed, send it again"), false)
+		return p.stage(StepCallCutOff, b, n, notRun(call, "the response was cut off at its output limit, so the arguments of this call may be incomplete; it was not executed, send it again"), false)
 	}
 	if raw, reason, malformed := message.AsMalformed(call.Arguments); malformed {
-		return p.stage(b, n, notRun(call, MalformedRefusal(raw, reason)), false)
+		return p.stage(StepCallMalformed, b, n, notRun(call, MalformedRefusal(raw, reason)), false)
 	}
 	return AwaitEffect{ClearanceKey{b.TurnID, b.Calls[n].SourceIndex, call}}
 }
@@ -127,11 +127,11 @@ func (p *plan) observe(b Batch) Action {
 		}
 	case Refused:
 		if n, ok := find[Planned](b, o.SourceIndex); ok && o.Result != nil {
-			return p.stage(b, n, o.Result, o.Terminate)
+			return p.stage(StepCallRefused, b, n, o.Result, o.Terminate)
 		}
 	case ToolSettled:
 		if n, ok := find[InFlight](b, o.SourceIndex); ok && o.Result != nil {
-			return p.stage(b, n, o.Result, o.Terminate)
+			return p.stage(StepCallSettled, b, n, o.Result, o.Terminate)
 		}
 	case OrphanedCall:
 		if n, ok := find[InFlight](b, o.SourceIndex); ok {
@@ -158,7 +158,7 @@ func (p *plan) cleared(b Batch, n int, o Cleared) Action {
 		return p.noSuchCall(b, n)
 	}
 	if p.cancelled() {
-		return p.stage(b, n, notRun(call, "the run was aborted before this call started; it was not executed"), false)
+		return p.stage(StepCallAborted, b, n, notRun(call, "the run was aborted before this call started; it was not executed"), false)
 	}
 	p.writes = append(p.writes, tx.Set(register.OpToolArgs, ToolArgsKey(p.op.ID, b.TurnID, o.SourceIndex), o.Arguments))
 	flight := InFlight{ReplayNever} // unless it was said to be safe
@@ -166,7 +166,7 @@ func (p *plan) cleared(b Batch, n int, o Cleared) Action {
 		flight.Replay = ReplaySafe
 	}
 	b.Calls[n].Status = flight
-	return p.dispatch(p.runTool(b, n, call, o.Arguments, false), RunningTools{b})
+	return p.dispatch(StepRunTool, p.runTool(b, n, call, o.Arguments, false), RunningTools{b})
 }
 
 func (p *plan) runTool(b Batch, n int, call message.ToolCall, args jsonv.Value, replayed bool) RunTool {
@@ -187,13 +187,13 @@ func (p *plan) orphaned(b Batch, n int, o OrphanedCall) Action {
 	if flight.Replay == ReplaySafe && o.StillSafe && o.Arguments != nil && !p.cancelled() {
 		t := tx.Tx{Expected: p.expectations()}
 		next := State{Control: p.control, Work: new(p.run)}
-		return Dispatch{p.runTool(b, n, call, *o.Arguments, true), next, t}
+		return Dispatch{StepReplay, p.runTool(b, n, call, *o.Arguments, true), next, t}
 	}
-	return p.stage(b, n, notRun(call, "the process ended while this call was running; whether it had an effect, and which, is unknown. It was not run again. Check before you repeat it."), false)
+	return p.stage(StepCallLost, b, n, notRun(call, "the process ended while this call was running; whether it had an effect, and which, is unknown. It was not run again. Check before you repeat it."), false)
 }
 
 // stage keeps a result until those before it are in the tree.
-func (p *plan) stage(b Batch, n int, result *message.ToolResult, terminate bool) Action {
+func (p *plan) stage(step Step, b Batch, n int, result *message.ToolResult, terminate bool) Action {
 	call, ok := p.source(b.Calls[n])
 	if !ok {
 		return p.noSuchCall(b, n)
@@ -208,7 +208,7 @@ func (p *plan) stage(b Batch, n int, result *message.ToolResult, terminate bool)
 	p.writes = append(p.writes, tx.Set(register.PendingEntry, key, PendingMessage(&r).Value()))
 	p.expect = append(p.expect, tx.ExpectAbsent(register.PendingEntry, key))
 	b.Calls[n].Status = OutcomeReady{terminate && !p.cancelled()}
-	return p.to(RunningTools{b})
+	return p.to(step, RunningTools{b})
 }
 
 // materialize places the run of ready results at the frontier, in source order.
@@ -233,7 +233,7 @@ func (p *plan) materialize(b Batch, frontier int) Action {
 		b.Calls[n].Status = Completed(ready)
 	}
 	p.moveLeaf()
-	return p.to(RunningTools{b})
+	return p.to(StepPlaceResults, RunningTools{b})
 }
 
 // closeBatch goes on to the next decision once every call has its result.
@@ -251,5 +251,5 @@ func (p *plan) closeBatch(b Batch) Action {
 	if terminate {
 		cp.Continuation = MayFinish{}
 	}
-	return p.to(AtCheckpoint{cp})
+	return p.to(StepCloseBatch, AtCheckpoint{cp})
 }

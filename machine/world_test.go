@@ -37,16 +37,17 @@ type world struct {
 	attempt map[id.EntryID]id.UsageID  // every request whose intent was committed
 	ran     map[id.EntryID]int         // how often a call was started
 	safe    map[id.EntryID]bool        // results of calls that were cleared as replay safe
-	queued  map[id.EntryID]bool        // every id that was ever queued and not dropped since: by its owner, or by an abort
+	queued  map[id.EntryID]bool        // every id that was ever queued and not withdrawn since
 	between func()                     // what others commit between a decision and its commit
 	onTx    func(what string, t tx.Tx) // sees every commit
+	onStep  func(machine.Step)         // sees what a pass committed
 }
 
 func newWorld(t rapid.TB) *world {
 	w := &world{
 		t: t, store: newStore(epoch), retry: retry, replay: map[string]machine.Replay{"read": machine.ReplaySafe},
 		flying: map[id.EntryID]bool{}, attempt: map[id.EntryID]id.UsageID{}, ran: map[id.EntryID]int{}, safe: map[id.EntryID]bool{},
-		queued: map[id.EntryID]bool{}, onTx: func(string, tx.Tx) {},
+		queued: map[id.EntryID]bool{}, onTx: func(string, tx.Tx) {}, onStep: func(machine.Step) {},
 	}
 	w.must(w.commit(tx.Tx{Writes: []tx.Write{
 		tx.Set(register.StrandConfig, strand, config.Value()),
@@ -165,9 +166,9 @@ func (w *world) admit(q machine.Queue, e machine.PendingEntry) (id.EntryID, erro
 	return i, nil
 }
 
-func (w *world) admitNextRun(e machine.PendingEntry) {
+func (w *world) admitNextRun(e machine.PendingEntry, start *machine.Start) {
 	st, seq := w.strandState()
-	i, t := machine.AdmitNextRun(strand, st, seq, e, w.generator())
+	i, t := machine.AdmitNextRun(strand, st, seq, e, start, w.generator())
 	w.queued[i] = true
 	w.land("queue", t)
 }
@@ -186,6 +187,15 @@ func (w *world) withdraw(i id.EntryID) error {
 	return nil
 }
 
+// listed is what waits for the strand.
+func (w *world) listed() []machine.Queued {
+	strandState, _ := w.strandState()
+	if _, st, _, ok := w.operation(); ok {
+		return machine.List(strandState, &st)
+	}
+	return machine.List(strandState, nil)
+}
+
 // abort asks the open run to end; the first time wins.
 func (w *world) abort() (changed bool) {
 	op, st, in, ok := w.operation()
@@ -198,11 +208,6 @@ func (w *world) abort() (changed bool) {
 	}
 	if changed {
 		w.land("abort", t)
-		_, st, _, _ := w.operation()
-		c := st.Control.(machine.CancelRequested)
-		for _, i := range slices.Concat(c.DrainedSteer, c.DrainedFollows) {
-			delete(w.queued, i)
-		}
 	}
 	return changed
 }
@@ -233,18 +238,18 @@ func (w *world) pass() machine.Action {
 	}
 	switch a := a.(type) {
 	case machine.Transition:
-		w.step(op, "transition", a.Tx, &a.Next, nil)
+		w.step(op, a.Step, a.Tx, &a.Next, nil)
 	case machine.Dispatch:
-		w.step(op, "dispatch", a.Tx, &a.Next, func() { w.start(a.Effect) })
+		w.step(op, a.Step, a.Tx, &a.Next, func() { w.start(a.Effect) })
 	case machine.Finish:
-		w.step(op, "finish", a.Tx, nil, func() { w.finished(op, a.Result) })
+		w.step(op, a.Step, a.Tx, nil, func() { w.finished(op, a.Result) })
 	case machine.AwaitEffect, machine.Wait, machine.Fault:
 	}
 	return a
 }
 
 // step commits a pass. A refused one leaves the report for the next pass.
-func (w *world) step(op machine.Operation, what string, t tx.Tx, next *machine.State, then func()) {
+func (w *world) step(op machine.Operation, step machine.Step, t tx.Tx, next *machine.State, then func()) {
 	guarded := slices.ContainsFunc(t.Expected, func(e tx.Expectation) bool {
 		return e.Address == register.Address{NS: register.OpState, Key: op.ID.String()} && e.Seq > 0
 	})
@@ -257,7 +262,8 @@ func (w *world) step(op machine.Operation, what string, t tx.Tx, next *machine.S
 	}
 	w.must(err)
 	w.report = nil
-	w.onTx(what, t)
+	w.onTx(string(step), t)
+	w.onStep(step)
 	if next != nil {
 		stored, _ := w.cell(register.OpState, op.ID.String())
 		if got := next.Value().String(); got != stored.Value.String() {
@@ -476,10 +482,12 @@ func (w *world) finished(op machine.Operation, r machine.LastResult) {
 			w.t.Fatalf("attempt %s has %d rows in the ledger", response, n)
 		}
 	}
-	pending := w.pending()
+	waits := map[id.EntryID]bool{}
+	for _, q := range w.listed() {
+		waits[q.ID] = q.Queue == machine.QueueNextRun
+	}
 	for i := range w.queued {
-		_, placed := w.rows[i]
-		if _, waits := pending[i]; !waits && !placed {
+		if _, placed := w.rows[i]; !waits[i] && !placed {
 			w.t.Fatalf("the queued %s is lost", i)
 		}
 	}

@@ -185,11 +185,16 @@ func (s *View) PendingPayloads() (map[id.EntryID]Cell[machine.PendingEntry], err
 	return out, nil
 }
 
+// PendingEntry reads one queued or staged entry.
+func (s *View) PendingEntry(i id.EntryID) (Cell[machine.PendingEntry], bool, error) {
+	return read(s, register.PendingEntry, i.String(), machine.DecodePendingEntry)
+}
+
 // PendingEntries reads queued and staged entries by id; missing ones are absent.
 func (s *View) PendingEntries(ids ...id.EntryID) (map[id.EntryID]machine.PendingEntry, error) {
 	out := make(map[id.EntryID]machine.PendingEntry, len(ids))
 	for _, i := range ids {
-		c, ok, err := read(s, register.PendingEntry, i.String(), machine.DecodePendingEntry)
+		c, ok, err := s.PendingEntry(i)
 		if err != nil {
 			return nil, err
 		}
