@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -59,6 +60,7 @@ func (b *bomb) Commit(t tx.Tx) (tx.Result, error) {
 type scenario struct {
 	turns     func(s *stage) []turn
 	prompts   []string // one run after the other
+	also      []string // input that the turns send and that has a run of its own
 	change    func(*engine.Config)
 	maxTurns  *int64
 	onlyEnds  bool // an abort may meet any moment: only outcomes converge
@@ -165,14 +167,14 @@ var scenarios = map[string]scenario{
 		wantRuns: []machine.Outcome{machine.OutcomeAborted}, wantCount: 12, onlyEnds: true,
 	},
 	"input after an abort": {
-		prompts: []string{"go", "again"},
+		also: []string{"late"},
 		turns: func(s *stage) []turn {
 			return []turn{func(ctx context.Context, sink func(provider.Delta)) (*message.Assistant, error) {
-				if s.knows("again") {
+				if s.knows("late") {
 					return say("both seen")(ctx, sink)
 				}
 				_, _, _ = s.engine().Abort(session.MainStrand)
-				s.send("for the next run", ask)
+				s.send("late", ask)
 				return say("too late")(ctx, sink)
 			}}
 		},
@@ -245,7 +247,7 @@ func (sc scenario) play(t *testing.T, bang int) (end ending, fired bool) {
 		break
 	}
 	settled(t, s.world)
-	for _, text := range prompts {
+	for _, text := range append(prompts, sc.also...) {
 		end.outcomes = append(end.outcomes, s.outcome(text))
 	}
 	end.context, end.reported = fingerprint(t, s.world), reported(t, s.world)
@@ -273,7 +275,7 @@ func (sc scenario) live(t *testing.T, s *stage, store *bomb, prompts []string) e
 	if err := e.Start(fakeConfiguration); err != nil {
 		return err
 	}
-	for _, p := range prompts {
+	for _, p := range append(prompts, sc.also...) { // the process may have died of sending the latter
 		if err := awaitIdle(t.Context(), e); err != nil {
 			return err
 		}
@@ -292,8 +294,19 @@ func (sc scenario) live(t *testing.T, s *stage, store *bomb, prompts []string) e
 func awaitIdle(ctx context.Context, e *engine.Engine) error {
 	for {
 		op, busy, err := e.Current(session.MainStrand)
-		if err != nil || !busy {
+		if err != nil {
 			return err
+		}
+		if !busy {
+			state, _, err := e.Session().StrandState(session.MainStrand)
+			if err != nil || state.Value.Start == nil && state.Value.CurrentOperation.IsZero() {
+				return err
+			}
+			runtime.Gosched() // the driver is about to start what is queued
+			if err := e.Failure(session.MainStrand); err != nil {
+				return err
+			}
+			continue
 		}
 		if _, err := e.Await(ctx, session.MainStrand, op); err != nil {
 			return err

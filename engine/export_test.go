@@ -35,6 +35,9 @@ func (e *Engine) Steer(strand string, m message.Message) error {
 	}
 }
 
+// Failure is why a strand stopped, if it did.
+func (e *Engine) Failure(strand string) error { return e.Driver(strand).failure() }
+
 // Rung takes a ring of the driver's bell, if there is one.
 func (d *Driver) Rung() bool {
 	select {
