@@ -71,15 +71,20 @@ type ForkDestination struct {
 	open func(self id.SessionID) (storage.Store, error)
 }
 
+// Into is a store that open makes for a session of that id.
+func Into(open func(self id.SessionID) (storage.Store, error)) ForkDestination {
+	return ForkDestination{open}
+}
+
 // IntoMemory is a session in memory. now gives Unix ms.
 func IntoMemory(now func() int64) ForkDestination {
-	return ForkDestination{func(id.SessionID) (storage.Store, error) { return memory.New(now), nil }}
+	return Into(func(id.SessionID) (storage.Store, error) { return memory.New(now), nil })
 }
 
 // IntoSQLite is a session file: at says where and as whom a session of that id is
 // opened.
 func IntoSQLite(at func(self id.SessionID) sqlite.Config) ForkDestination {
-	return ForkDestination{func(self id.SessionID) (storage.Store, error) { return sqlite.Open(at(self)) }}
+	return Into(func(self id.SessionID) (storage.Store, error) { return sqlite.Open(at(self)) })
 }
 
 // Errors of a fork. In each case the source is unchanged and the destination holds
@@ -156,11 +161,16 @@ func Fork(p Plan, ids id.Generator) (*session.Session, id.SessionID, id.Generato
 		return nil, id.SessionID{}, ids, &DestinationOpen{err}
 	}
 	forked := session.New(store)
-	err = c.into(forked, self, p.Carry)
-	if err == nil {
-		err = unchanged(p.Source, before)
-	}
-	if err != nil {
+	if err := c.into(forked, self, func() error {
+		if p.Carry != nil {
+			if err := p.Carry(self, c.entries); err != nil {
+				return &CopyFailed{err}
+			}
+		}
+		// Whoever rewrites the source later than this finds the destination, which is
+		// open, and deals with it.
+		return unchanged(p.Source, before)
+	}); err != nil {
 		_ = forked.Close() // the error is told, and nothing in it is worth keeping
 		return nil, id.SessionID{}, ids, err
 	}
@@ -304,8 +314,9 @@ func (c *content) facts(v *session.View, namespaces ...register.Namespace) error
 	return nil
 }
 
-// into commits everything to an empty destination.
-func (c *content) into(to *session.Session, self id.SessionID, carry func(id.SessionID, []entry.Entry) error) error {
+// into commits everything to an empty destination, if ready, which is asked last,
+// has nothing against it.
+func (c *content) into(to *session.Session, self id.SessionID, ready func() error) error {
 	there, err := to.Store().ScanEntries(storage.EntryQuery{Limit: new(1)})
 	if err != nil {
 		return &DestinationRead{err}
@@ -313,10 +324,8 @@ func (c *content) into(to *session.Session, self id.SessionID, carry func(id.Ses
 	if len(there) > 0 {
 		return &DestinationNotEmpty{}
 	}
-	if carry != nil {
-		if err := carry(self, c.entries); err != nil {
-			return &CopyFailed{err}
-		}
+	if err := ready(); err != nil {
+		return err
 	}
 	t := tx.Tx{
 		Writes:   make([]tx.Write, 0, len(c.entries)+len(c.cells)+2),
