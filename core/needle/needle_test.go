@@ -277,7 +277,7 @@ func TestANeedleIsNeverPrinted(t *testing.T) {
 	if _, err := n.With(s); strings.Contains(err.Error(), s) {
 		t.Error(err)
 	}
-	if b, _ := json.Marshal(around{n, n.Marked()}); n.In(string(b)) {
+	if b, _ := json.Marshal([]any{n, n.Marked()}); n.In(string(b)) {
 		t.Errorf("as JSON it is %s", b)
 	}
 }
