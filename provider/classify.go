@@ -10,6 +10,7 @@ var overflowPhrases = []string{
 	"prompt is too long",
 	"request_too_large",
 	"exceeds the context window",
+	"exceeds the maximum number of tokens",
 	"maximum context length",
 	"context_length_exceeded",
 	"context length exceeded",
