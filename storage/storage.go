@@ -9,7 +9,7 @@
 // # Key types
 //
 // [Store] and its read half [Reader], the queries [BranchQuery], [EntryQuery],
-// [UsageQuery], the [Outcome] of a commit among several, the read errors [CorruptRow], [UnknownEntry], [BackendFault],
+// [UsageQuery], the [Outcome] of a commit among several, [Snapshot], the read errors [CorruptRow], [UnknownEntry], [BackendFault],
 // [ErrClosed], [ErrFull], [ErrReadOnly], and the refusals of an opening [LeaseHeld], [UnsupportedVersion],
 // [OpenFailed]. [Check] walks a whole store and names each broken [Invariant] in
 // a [Finding].
@@ -65,6 +65,10 @@ type Reader interface {
 	ScanUsage(q UsageQuery) ([]entry.UsageRow, error)
 	// Stats returns the counters that commits maintain.
 	Stats() (Stats, error)
+	// Snapshot reads counters and cells in one committed state. More than
+	// MaxSnapshotCells cells or MaxSnapshotBytes bytes of them are *SnapshotTooLarge.
+	// Rows below its Next never change, so scans up to there complete the state.
+	Snapshot(of ...CellRange) (Snapshot, error)
 	// Close releases the handle; a second call returns the first outcome.
 	Close() error
 }
@@ -140,6 +144,9 @@ type EntryQuery struct {
 	FromSeq, ToSeq *int64 // inclusive
 	Order          Order
 	Limit          *int
+	// Bytes, when it is above 0, ends the scan with the row that brings the encoded
+	// entries to this size. Heads are not counted.
+	Bytes int
 }
 
 // UsageQuery reads the ledger by seq.
@@ -153,6 +160,57 @@ type UsageQuery struct {
 type Stats struct {
 	Messages int64 // message entries only
 	Usage    usage.Usage
+}
+
+// CellRange is the cells of a namespace whose key starts with a prefix.
+type CellRange struct {
+	NS     register.Namespace
+	Prefix string
+}
+
+// Bounds of a [Snapshot].
+const (
+	MaxSnapshotCells = 1024
+	MaxSnapshotBytes = 1 << 20
+)
+
+// Snapshot is what is current at one moment: the cells that were asked for, in the
+// order of the ranges and by ascending key in each, and the counters.
+type Snapshot struct {
+	Generation int64 // of the history; 0 where a backend never rewrites
+	Next       int64 // the seq of the next write: whatever is below is in this state
+	Stats      Stats
+	Cells      []SnapshotCell
+}
+
+// SnapshotCell is a cell and where it is.
+type SnapshotCell struct {
+	register.Address
+	register.Cell
+}
+
+// SnapshotTooLarge: the ranges hold more than a snapshot takes. Nothing is returned;
+// ask for narrower ones.
+type SnapshotTooLarge struct{ Range CellRange } // in which the bound was reached
+
+func (e *SnapshotTooLarge) Error() string {
+	return fmt.Sprintf("the cells %s/%s… hold more than a snapshot of %d cells or %d bytes", e.Range.NS, e.Range.Prefix, MaxSnapshotCells, MaxSnapshotBytes)
+}
+
+// Gathering collects the cells of a snapshot within its bounds.
+type Gathering struct {
+	Cells []SnapshotCell
+	bytes int
+}
+
+// Add takes one more cell, whose value has a size, or refuses it.
+func (g *Gathering) Add(r CellRange, key string, c register.Cell, size int) error {
+	g.bytes += len(key) + size
+	if len(g.Cells) == MaxSnapshotCells || g.bytes > MaxSnapshotBytes {
+		return &SnapshotTooLarge{r}
+	}
+	g.Cells = append(g.Cells, SnapshotCell{register.Address{NS: r.NS, Key: key}, c})
+	return nil
 }
 
 // ErrClosed is returned by reads after Close.
@@ -206,12 +264,19 @@ func (e *LeaseHeld) Error() string {
 		e.Holder.PID, e.Holder.Host, e.Holder.Since.Format(time.DateTime), e.Expires.Format(time.TimeOnly))
 }
 
-// UnsupportedVersion: the file's format is not one that this build can open.
-type UnsupportedVersion struct{ Found, Supported int64 }
+// UnsupportedVersion: the file's format is not one that this build can open, or,
+// where Migrates is true, not without being opened for writing first.
+type UnsupportedVersion struct {
+	Found, Supported int64
+	Migrates         bool
+}
 
 func (e *UnsupportedVersion) Error() string {
 	if e.Found > e.Supported {
 		return fmt.Sprintf("the session was written in storage format %d and this build reads up to %d; nothing was changed; use a newer loom", e.Found, e.Supported)
+	}
+	if e.Migrates {
+		return fmt.Sprintf("the session is in storage format %d, which is only read after it was brought to format %d; nothing was changed; go on with the session once (`loom run --session`)", e.Found, e.Supported)
 	}
 	return fmt.Sprintf("the session is in storage format %d and this build has no way from there to %d; nothing was changed", e.Found, e.Supported)
 }

@@ -285,14 +285,36 @@ func (s *Store) Registers(ns register.Namespace, prefix string) ([]storage.Keyed
 		return nil, err
 	}
 	defer unlock()
-	var out []storage.KeyedCell
+	return s.list(ns, prefix), nil
+}
+
+// list is Registers inside the lock.
+func (s *Store) list(ns register.Namespace, prefix string) (out []storage.KeyedCell) {
 	for a, c := range s.cells {
 		if a.NS == ns && strings.HasPrefix(a.Key, prefix) {
 			out = append(out, storage.KeyedCell{Key: a.Key, Cell: c})
 		}
 	}
 	slices.SortFunc(out, func(a, b storage.KeyedCell) int { return strings.Compare(a.Key, b.Key) })
-	return out, nil
+	return out
+}
+
+// Snapshot implements storage.Store.
+func (s *Store) Snapshot(of ...storage.CellRange) (storage.Snapshot, error) {
+	unlock, err := s.reading()
+	if err != nil {
+		return storage.Snapshot{}, err
+	}
+	defer unlock()
+	var g storage.Gathering
+	for _, r := range of {
+		for _, c := range s.list(r.NS, r.Prefix) {
+			if err := g.Add(r, c.Key, c.Cell, len(c.Value.Append(nil))); err != nil {
+				return storage.Snapshot{}, err
+			}
+		}
+	}
+	return storage.Snapshot{Next: s.nextSeq, Stats: s.stats, Cells: g.Cells}, nil
 }
 
 // ScanBranch implements storage.Store.
@@ -364,13 +386,28 @@ func (s *Store) ScanEntries(q storage.EntryQuery) ([]entry.Entry, error) {
 		return nil, err
 	}
 	defer unlock()
-	return scan(s.entries, q.Order, q.Limit, func(e entry.Entry) bool {
+	rows := scan(s.entries, q.Order, q.Limit, func(e entry.Entry) bool {
 		return within(e.Seq, q.FromSeq, q.ToSeq) && matches(e, q.Kind, q.CustomType)
-	}), nil
+	})
+	return upTo(rows, q.Bytes), nil
+}
+
+// upTo cuts behind the row that reaches a size.
+func upTo(rows []entry.Entry, bytes int) []entry.Entry {
+	if bytes <= 0 {
+		return rows
+	}
+	for i, e := range rows {
+		if bytes -= len(entry.Encode(e)); bytes <= 0 {
+			return rows[:i+1]
+		}
+	}
+	return rows
 }
 
 // ScanEntryHeads implements storage.Store.
 func (s *Store) ScanEntryHeads(q storage.EntryQuery) ([]storage.Head, error) {
+	q.Bytes = 0
 	rows, err := s.ScanEntries(q)
 	if err != nil {
 		return nil, err

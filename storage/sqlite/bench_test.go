@@ -254,3 +254,61 @@ func BenchmarkRead(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkCompactions compacts again and again, each time keeping a tail of 4 MiB
+// and committing the input of the summary before, as an engine does. It reports the
+// size of the file over the distinct bytes of messages in it.
+func BenchmarkCompactions(b *testing.B) {
+	const size, tail, between = 8 << 10, 512, 20
+	rounds := 500
+	if testing.Short() {
+		rounds = 50
+	}
+	for b.Loop() {
+		s, m := openBench(b, off), newMinter(1)
+		var parent id.EntryID
+		var said []message.Message
+		distinct := 0
+		say := func() {
+			one := kept(fmt.Sprintf("%08d ", distinct/size) + strings.Repeat("x", size))
+			e := entry.Entry{ID: m.entry(), Parent: parent, Body: entry.Message{Message: one}}
+			mustCommit(b, s, tx.InsertEntry{Entry: e})
+			parent, said, distinct = e.ID, append(said, one), distinct+size
+		}
+		for range tail {
+			say()
+		}
+		for range rounds {
+			for range between {
+				say()
+			}
+			said = said[len(said)-tail:]
+			w := new(jsonv.Writer)
+			w.Begin()
+			w.Name("retainedTail")
+			w.BeginArray()
+			for _, one := range said {
+				message.Append(w, one)
+			}
+			w.EndArray()
+			w.End()
+			v, err := jsonv.Parse(w.Bytes())
+			if err != nil {
+				b.Fatal(err)
+			}
+			e := entry.Entry{ID: m.entry(), Parent: parent, Body: entry.Compaction{Summary: "so far", RetainedTail: said}}
+			mustCommit(b, s, tx.Set(register.OpPreparation, "task", v))
+			mustCommit(b, s, tx.InsertEntry{Entry: e}, tx.Delete(register.OpPreparation, "task"))
+			parent = e.ID
+		}
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+		info, err := os.Stat(s.cfg.Path)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(info.Size())/float64(distinct), "file/messages")
+		b.ReportMetric(float64(rounds), "compactions")
+	}
+}

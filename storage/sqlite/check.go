@@ -17,7 +17,11 @@ var (
 // Check walks an existing session without a lease and names every broken
 // invariant. The error says why the file could not be looked at at all.
 func Check(path string, cells ...storage.CellCheck) ([]storage.Finding, error) {
-	first, err := look(path, header) // a damaged session row is a finding, not a refusal
+	// A damaged session row is a finding, not a refusal.
+	first, err := look(path, func(c *conn) (bool, error) {
+		_, exists, err := header(c, current.reads)
+		return exists, err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +102,7 @@ func walkEntries(c *conn, v storage.Visitor) error {
 	index := make(map[int64]*head)
 	const text = "SELECT " + entryColumns + ", p.id FROM entries e LEFT JOIN entries p ON p.seq = e.parent_seq ORDER BY e.seq"
 	return c.each(text, func(r row) (bool, error) {
-		h, e, err := c.decodeEntry(r[:len(r)-1])
+		h, e, _, err := c.decodeEntry(r[:len(r)-1])
 		if err != nil {
 			d := damagedRow(storage.EntryTable, "entry", err)
 			d.Seq = h.seq

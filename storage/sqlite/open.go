@@ -47,6 +47,8 @@ type Config struct {
 	// table in tests of the lease. The zero values are the real ones.
 	Process Process
 	Running Running
+
+	format *format // nil: [current]
 }
 
 // reserved reports whether an owner belongs to operations on closed files.
@@ -80,6 +82,9 @@ func (c *Config) complete() error {
 	}
 	if c.Running == nil {
 		c.Running = running
+	}
+	if c.format == nil {
+		c.format = &current
 	}
 	return nil
 }
@@ -175,7 +180,7 @@ func (c *Config) refuse() error {
 	}
 	var seen state
 	err = w.within("BEGIN", func() error {
-		seen, err = inspect(w)
+		seen, err = inspect(w, c.format.admits)
 		return err
 	})
 	if err == nil {
@@ -219,8 +224,12 @@ func (c *Config) admit() (*Store, error) {
 	}
 	s := &Store{cfg: *c, w: w}
 	s.readers.dial = func() (*conn, error) { return dialReader(c.Path, accessTidy, c.BusyTimeout) }
-	if err := s.claim(); err != nil {
+	version, err := s.claim()
+	if err != nil {
 		return nil, errors.Join(err, w.close())
+	}
+	if err := s.migrate(version); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	// A fresh session is switched to the log now; for others this only reads.
 	if err := w.steady(); err != nil {
@@ -229,20 +238,22 @@ func (c *Config) admit() (*Store, error) {
 	return s, nil
 }
 
-func (s *Store) claim() error {
+// claim takes the lease and returns the version of what the file holds.
+func (s *Store) claim() (version int64, err error) {
 	if err := s.w.tune(s.cfg.BusyTimeout, s.cfg.Synchronous, writerCache); err != nil {
-		return err
+		return 0, err
 	}
-	return s.w.within("BEGIN IMMEDIATE", func() error {
-		seen, err := inspect(s.w)
+	return version, s.w.within("BEGIN IMMEDIATE", func() error {
+		seen, err := inspect(s.w, s.cfg.format.admits)
 		if err != nil {
 			return err
 		}
 		if err := s.cfg.refusal(seen); err != nil {
 			return err
 		}
-		if !seen.exists {
-			if seen.session, err = create(s.w, s.cfg.Clock()); err != nil {
+		if version = seen.version; !seen.exists {
+			version = s.cfg.format.version
+			if seen.session, err = create(s.w, version, s.cfg.Clock()); err != nil {
 				return err
 			}
 		}
@@ -256,10 +267,10 @@ func (s *Store) claim() error {
 }
 
 // create makes the tables and the session row of a fresh session.
-func create(w *conn, now int64) (sessionRow, error) {
+func create(w *conn, version, now int64) (sessionRow, error) {
 	steps := append([]string{
 		fmt.Sprintf("PRAGMA application_id=%d", applicationID),
-		fmt.Sprintf("PRAGMA user_version=%d", Version),
+		fmt.Sprintf("PRAGMA user_version=%d", version),
 	}, schema...)
 	for _, step := range steps {
 		if err := w.once(step, nil); err != nil {
@@ -276,6 +287,7 @@ func create(w *conn, now int64) (sessionRow, error) {
 // file.
 type state struct {
 	exists  bool
+	version int64
 	session sessionRow
 	lease   *leaseRow
 }
@@ -284,19 +296,19 @@ const stateQuery = "SELECT " + sessionColumns + ", " + leaseColumns + " FROM ses
 
 // inspect reads the state inside the transaction that is open. Its errors are
 // refusals of an opening, or what SQLite says.
-func inspect(c *conn) (state, error) {
-	exists, err := header(c)
+func inspect(c *conn, admits func(version int64) error) (state, error) {
+	version, exists, err := header(c, admits)
 	if !exists || err != nil {
 		return state{}, err
 	}
 	session, lease, err := readState(c)
-	return state{exists: true, session: session, lease: lease}, err
+	return state{exists: true, version: version, session: session, lease: lease}, err
 }
 
 // header reads what can be read before the shape of the tables is known, and that
 // the file was not cut. exists is false for an empty file.
-func header(c *conn) (exists bool, err error) {
-	var application, version, tables int64
+func header(c *conn, admits func(version int64) error) (version int64, exists bool, err error) {
+	var application, tables int64
 	for _, q := range []struct {
 		text string
 		into *int64
@@ -305,18 +317,19 @@ func header(c *conn) (exists bool, err error) {
 		{"SELECT count(*) FROM sqlite_schema", &tables},
 	} {
 		if err := c.once(q.text, func(r row) { *q.into = read(r, q.text).num() }); err != nil {
-			return false, err
+			return 0, false, err
 		}
 	}
 	switch {
 	case application == 0 && version == 0 && tables == 0:
-		return false, nil
+		return 0, false, nil
 	case application != applicationID:
-		return false, &storage.OpenFailed{Reason: "the file is a database, but not a session of loom; nothing was changed; check its path"}
-	case version != Version:
-		return false, &storage.UnsupportedVersion{Found: version, Supported: Version}
+		return 0, false, &storage.OpenFailed{Reason: "the file is a database, but not a session of loom; nothing was changed; check its path"}
 	}
-	return true, whole(c)
+	if err := admits(version); err != nil {
+		return 0, false, err
+	}
+	return version, true, whole(c)
 }
 
 // readState reads the session row and the lease inside the transaction that is

@@ -22,7 +22,7 @@ var _ storage.Reader = (*Reader)(nil)
 // *storage.OpenFailed or *storage.UnsupportedVersion.
 func OpenReader(path string) (*Reader, error) {
 	first, err := look(path, func(c *conn) (bool, error) {
-		seen, err := inspect(c)
+		seen, err := inspect(c, current.reads)
 		return seen.exists, err
 	})
 	if err != nil {
@@ -75,7 +75,7 @@ type Summary struct {
 func Peek(path string) (Summary, error) {
 	var seen state
 	c, err := look(path, func(c *conn) (_ bool, err error) {
-		seen, err = inspect(c)
+		seen, err = inspect(c, current.reads)
 		return seen.exists, err
 	})
 	if err != nil {

@@ -83,22 +83,64 @@ func (r *reads) Register(ns register.Namespace, key string) (cell register.Cell,
 
 // Registers lists the cells whose key starts with prefix, by ascending key.
 func (r *reads) Registers(ns register.Namespace, prefix string) (list []storage.KeyedCell, err error) {
-	text, args := "SELECT "+registerColumns+" FROM registers WHERE ns = ? AND key >= ?", []any{string(ns), prefix}
-	if end, bounded := successor(prefix); bounded {
-		text += " AND key < ?"
-		args = append(args, end)
-	}
 	err = r.query(func(c *conn) error {
-		return c.each(text+" ORDER BY key", func(row row) (bool, error) {
+		return c.eachRegister(storage.CellRange{NS: ns, Prefix: prefix}, func(row row) error {
 			_, key, cell, err := c.decodeRegister(row)
 			list = append(list, storage.KeyedCell{Key: key, Cell: cell})
-			return true, err
-		}, args...)
+			return err
+		})
 	})
 	if err != nil {
 		return nil, err
 	}
 	return list, nil
+}
+
+// eachRegister shows the rows of a range of keys, which is one range of the index.
+func (c *conn) eachRegister(of storage.CellRange, visit func(row) error) error {
+	text, args := "SELECT "+registerColumns+" FROM registers WHERE ns = ? AND key >= ?", []any{string(of.NS), of.Prefix}
+	if end, bounded := successor(of.Prefix); bounded {
+		text += " AND key < ?"
+		args = append(args, end)
+	}
+	return c.each(text+" ORDER BY key", func(r row) (bool, error) {
+		err := visit(r)
+		return err == nil, err
+	}, args...)
+}
+
+// Snapshot reads counters and cells in one read transaction.
+func (r *reads) Snapshot(of ...storage.CellRange) (snap storage.Snapshot, err error) {
+	err = r.view(func(c *conn) error {
+		session, _, err := readState(c)
+		if err != nil {
+			return err
+		}
+		snap.Generation, snap.Next = session.generation, session.nextSeq
+		if snap.Stats, err = session.stats(); err != nil {
+			return err
+		}
+		var g storage.Gathering
+		for _, want := range of {
+			err := c.eachRegister(want, func(row row) error {
+				_, key, cell, err := c.decodeRegister(row)
+				if err != nil {
+					return err
+				}
+				value, _ := row[len(row)-1].([]byte)
+				return g.Add(want, key, cell, len(value))
+			})
+			if err != nil {
+				return err
+			}
+		}
+		snap.Cells = g.Cells
+		return nil
+	})
+	if err != nil {
+		return storage.Snapshot{}, err
+	}
+	return snap, nil
 }
 
 // successor is the least text above every text that starts with prefix; there is
@@ -118,11 +160,13 @@ func successor(prefix string) (string, bool) {
 // ScanEntries reads entries by seq.
 func (r *reads) ScanEntries(q storage.EntryQuery) (list []entry.Entry, err error) {
 	text, args := entryScan(entryColumns, q)
+	size := 0
 	err = r.query(func(c *conn) error {
 		return c.each(text, func(row row) (bool, error) {
-			e, err := c.entry(row)
+			e, n, err := c.sized(row)
 			list = append(list, e)
-			return true, err
+			size += n
+			return q.Bytes <= 0 || size < q.Bytes, err
 		}, args...)
 	})
 	if err != nil {

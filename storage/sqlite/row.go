@@ -238,17 +238,23 @@ func (h *head) digest() int64 {
 
 // entry reads a row of entryColumns.
 func (c *conn) entry(r row) (entry.Entry, error) {
-	_, e, err := c.decodeEntry(r)
+	e, _, err := c.sized(r)
 	return e, err
 }
 
-func (c *conn) decodeEntry(r row) (*head, entry.Entry, error) {
+// sized reads a row of entryColumns and tells the bytes of its whole payload.
+func (c *conn) sized(r row) (entry.Entry, int, error) {
+	_, e, n, err := c.decodeEntry(r)
+	return e, n, err
+}
+
+func (c *conn) decodeEntry(r row) (_ *head, _ entry.Entry, size int, _ error) {
 	cols := read(r, "entry")
 	h := readHead(cols)
 	stored := readStored(cols)
 	cols.verify(h.payload, stored.digest())
 	if cols.err != nil {
-		return h, entry.Entry{}, cols.damaged()
+		return h, entry.Entry{}, 0, cols.damaged()
 	}
 	text, err := stored.whole(c, h.seq)
 	var v jsonv.Value
@@ -265,7 +271,7 @@ func (c *conn) decodeEntry(r row) (*head, entry.Entry, error) {
 		cols.err = corrupt.New("sqlite.row", cols.subject(), "a payload that agrees with its columns",
 			fmt.Sprintf("%s at seq %d of kind %s", e.ID, e.Seq, e.Body.Kind()))
 	}
-	return h, e, cols.damaged()
+	return h, e, len(text), cols.damaged()
 }
 
 const usageColumns = "seq, id, digest, payload"

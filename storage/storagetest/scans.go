@@ -4,9 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
+	"sync"
 
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/register"
+	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/storage"
 )
@@ -138,6 +143,108 @@ func entryScans(b *bench) {
 				}
 			}
 		}
+	}
+}
+
+// pageBytes reads the entries in pages of every size: together they are the whole, and
+// no page goes on after it has reached its size.
+func pageBytes(b *bench) {
+	b.forest()
+	for _, order := range []storage.Order{storage.OldestFirst, storage.NewestFirst} {
+		for _, size := range []int{1, 200, 700, 1 << 20} {
+			var pages []entry.Entry
+			q := storage.EntryQuery{Order: order, Bytes: size}
+			for {
+				rows, err := b.store.ScanEntries(q)
+				if err != nil {
+					b.Fatalf("page of %d bytes: %v", size, err)
+				}
+				if len(rows) == 0 {
+					break
+				}
+				sum := 0
+				for i, e := range rows {
+					if i > 0 && sum >= size {
+						b.Fatalf("a page of %d bytes has another row after %d", size, sum)
+					}
+					sum += len(entry.Encode(e))
+				}
+				pages = append(pages, rows...)
+				last := rows[len(rows)-1].Seq
+				if q.ToSeq = new(last - 1); order == storage.OldestFirst {
+					q.FromSeq, q.ToSeq = new(last+1), nil
+				}
+			}
+			b.equal(fmt.Sprintf("pages of %d bytes", size), texts(pages), texts(b.model.scanEntries(storage.EntryQuery{Order: order})), nil)
+		}
+	}
+}
+
+// snapshots commits pairs of cells that always agree, beside readers: no snapshot
+// sees one half, and its Next tells what is in it.
+func snapshots(b *bench) {
+	pair := []storage.CellRange{{NS: register.FactName, Prefix: "pair"}, {NS: register.FactCustom, Prefix: "pa%"}}
+	commit := func(n int64) {
+		b.must(tx.Set(register.FactName, "pair/a", jsonv.Num(n)), tx.Set(register.FactName, "pair/b", jsonv.Num(n)),
+			tx.Set(register.FactCustom, "pa%ir", jsonv.Num(n)), tx.Set(register.FactCustom, "pair", jsonv.Num(n)))
+	}
+	commit(0)
+	var wg sync.WaitGroup
+	failures := make(chan string, 4)
+	for range cap(failures) {
+		wg.Go(func() {
+			for range 50 {
+				snap, err := b.store.Snapshot(pair...)
+				if err != nil {
+					failures <- err.Error()
+					return
+				}
+				var keys []string
+				for _, c := range snap.Cells {
+					keys = append(keys, c.String())
+					if c.Value.String() != snap.Cells[0].Value.String() || c.Seq >= snap.Next || c.Seq < snap.Next-4 {
+						failures <- fmt.Sprintf("half a commit: %+v", snap)
+						return
+					}
+				}
+				if fmt.Sprint(keys) != "[fact.name/pair/a fact.name/pair/b fact.custom/pa%ir]" {
+					failures <- fmt.Sprintf("cells %v", keys)
+					return
+				}
+			}
+		})
+	}
+	for n := range int64(50) {
+		commit(n)
+	}
+	wg.Wait()
+	close(failures)
+	for f := range failures {
+		b.Fatalf("%s", f)
+	}
+	snapshotBounds(b)
+}
+
+func snapshotBounds(b *bench) {
+	all := []storage.CellRange{{NS: register.FactLabel}}
+	label := func(n int) string { return fmt.Sprintf("label %05d", n) }
+	for n := range storage.MaxSnapshotCells {
+		b.must(tx.Set(register.FactLabel, label(n), jsonv.Num(int64(n))))
+	}
+	if snap, err := b.store.Snapshot(all...); err != nil || len(snap.Cells) != storage.MaxSnapshotCells {
+		b.Fatalf("a full snapshot: %d cells, %v", len(snap.Cells), err)
+	}
+	b.must(tx.Set(register.FactLabel, label(9999), jsonv.Num(1)))
+	large := []storage.CellRange{{NS: register.FactName, Prefix: "large"}}
+	b.must(tx.Set(register.FactName, "large", jsonv.Str(strings.Repeat("x", storage.MaxSnapshotBytes))))
+	for _, of := range [][]storage.CellRange{all, large} {
+		_, err := b.store.Snapshot(of...)
+		if e, ok := errors.AsType[*storage.SnapshotTooLarge](err); !ok || e.Range != of[0] {
+			b.Fatalf("beyond the bounds: %v", err)
+		}
+	}
+	if snap, err := b.store.Snapshot(); err != nil || len(snap.Cells) != 0 || snap.Next == 0 || usageText(snap.Stats.Usage) != usageText(b.model.stats().Usage) {
+		b.Fatalf("a snapshot of the counters: %+v, %v", snap, err)
 	}
 }
 

@@ -72,6 +72,8 @@ func Run(t *testing.T, fresh func(t *testing.T, now func() int64) Opener) {
 		{"the ledger is scanned by seq", usageScans},
 		{"a row reads back as it was committed", roundTrip},
 		{"a compaction keeps its tail", tails},
+		{"a page has a size", pageBytes},
+		{"a snapshot is one state", snapshots},
 		{"a closed handle says so", closing},
 		{"a session outlives its handle", reopening},
 	} {

@@ -1,0 +1,117 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/storage"
+)
+
+// future is a format two versions ahead, with a step that says that it ran.
+func future(steps ...int64) *format {
+	f := &format{version: Version + 2, steps: map[int64]func(*conn) error{}}
+	for _, from := range steps {
+		f.steps[from] = func(c *conn) error {
+			return c.once(fmt.Sprintf("CREATE TABLE step_from_%d (x)", from), nil)
+		}
+	}
+	return f
+}
+
+func versionOf(t *testing.T, path string) (version int64, tables string) {
+	t.Helper()
+	c, err := dial(path, accessTidy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mustCloseConn(t, c)
+	if err := c.once("PRAGMA user_version", func(r row) { version, _ = r[0].(int64) }); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.once("SELECT coalesce(group_concat(name), '') FROM sqlite_schema WHERE name LIKE 'step%'", func(r row) { tables, _ = r[0].(string) }); err != nil {
+		t.Fatal(err)
+	}
+	return version, tables
+}
+
+func TestAnOlderSessionIsBroughtStepByStep(t *testing.T) {
+	cfg, _ := newConfig(t)
+	s := mustOpen(t, cfg)
+	chain(t, s, newMinter(1), id.EntryID{}, 3)
+	mustClose(t, s)
+	cfg.Owner, cfg.format = "newer build", future(1, 2)
+	s = mustOpen(t, cfg)
+	if rows, err := s.ScanEntries(storage.EntryQuery{}); err != nil || len(rows) != 3 {
+		t.Errorf("%d rows, %v", len(rows), err)
+	}
+	mustClose(t, s)
+	if v, tables := versionOf(t, cfg.Path); v != 3 || tables != "step_from_1,step_from_2" {
+		t.Errorf("version %d, %s", v, tables)
+	}
+}
+
+func TestAGapInTheChainIsRefusedBeforeAnythingIsWritten(t *testing.T) {
+	for _, log := range []bool{false, true} {
+		cfg, clock := newConfig(t)
+		s := mustOpen(t, cfg)
+		chain(t, s, newMinter(1), id.EntryID{}, 3)
+		if log {
+			cfg.Path = crashed(t, s)
+		}
+		mustClose(t, s)
+		if _, err := Peek(cfg.Path); err != nil { // the index of a log that has none is not a change
+			t.Fatal(err)
+		}
+		before := folder(t, cfg.Path)
+		clock.ms += 10 * DefaultLeaseTTL.Milliseconds()
+		cfg.Owner, cfg.format = "newer build", future(1)
+		_, err := Open(cfg)
+		if v := asType[*storage.UnsupportedVersion](t, err); v.Found != 1 || v.Supported != 3 || v.Migrates {
+			t.Errorf("%+v", v)
+		}
+		if folder(t, cfg.Path) != before {
+			t.Errorf("log %v: the refused opening wrote", log)
+		}
+	}
+}
+
+// TestAFailedStepKeepsTheStepsBefore fails the second of two steps, as a crash or a
+// full disk would, and opens again.
+func TestAFailedStepKeepsTheStepsBefore(t *testing.T) {
+	cfg, _ := newConfig(t)
+	s := mustOpen(t, cfg)
+	chain(t, s, newMinter(1), id.EntryID{}, 3)
+	mustClose(t, s)
+	cfg.Owner, cfg.format = "newer build", future(1, 2)
+	run := cfg.format.steps[2]
+	broken := errors.New("no room")
+	cfg.format.steps[2] = func(c *conn) error { return errors.Join(run(c), broken) }
+	_, err := Open(cfg)
+	if failed := asType[*storage.OpenFailed](t, err); !errors.Is(err, broken) || !strings.Contains(failed.Reason, "it stays in format 2 and keeps everything") {
+		t.Errorf("%v", err)
+	}
+	if v, tables := versionOf(t, cfg.Path); v != 2 || tables != "step_from_1" {
+		t.Errorf("version %d, %s", v, tables)
+	}
+	cfg.Owner, cfg.format.steps[2] = "again", run
+	mustClose(t, mustOpen(t, cfg))
+	if v, tables := versionOf(t, cfg.Path); v != 3 || tables != "step_from_1,step_from_2" {
+		t.Errorf("version %d, %s", v, tables)
+	}
+}
+
+func TestReadersDoNotMigrate(t *testing.T) {
+	f := future(1, 2)
+	if v := asType[*storage.UnsupportedVersion](t, f.reads(1)); !v.Migrates || !strings.Contains(v.Error(), "format 1") || !strings.Contains(v.Error(), "format 3") {
+		t.Errorf("%v", v)
+	}
+	if v := asType[*storage.UnsupportedVersion](t, f.reads(4)); v.Migrates || !strings.Contains(v.Error(), "use a newer loom") {
+		t.Errorf("%v", v)
+	}
+	if err := f.reads(3); err != nil {
+		t.Error(err)
+	}
+}
