@@ -64,8 +64,8 @@ func (d *Driver) start(spawn func(func()), l loaded, effect machine.Effect, clea
 		ctx := d.takeOff(op, key)
 		leaf := l.in.Leaf
 		spawn(func() {
-			m, fault := d.generate(ctx, op, f, leaf)
-			d.land(key, &report{op: op, what: machine.Responded{ResponseID: f.ResponseID, Message: m}, fault: fault})
+			got, fault := d.generate(ctx, op, f, leaf)
+			d.land(key, &report{op: op, what: got, fault: fault})
 		})
 	case machine.RunTool:
 		key := callKey(f.StepID, f.SourceIndex)

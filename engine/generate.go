@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/loom-run/loom/core/accounting"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
@@ -38,7 +39,18 @@ func crashed(err *error, what string) {
 
 // generate makes one attempt. Whatever goes wrong with it is a response that says
 // so; fault is for a session that cannot be read, which no attempt can cure.
-func (d *Driver) generate(ctx context.Context, op id.OpID, f machine.Generate, leaf id.EntryID) (out *message.Assistant, fault error) {
+func (d *Driver) generate(ctx context.Context, op id.OpID, f machine.Generate, leaf id.EntryID) (out machine.Responded, fault error) {
+	var fallen ledger
+	m, fault := d.attempt(ctx, op, f, leaf, &fallen)
+	if fault != nil {
+		return machine.Responded{}, fault
+	}
+	return machine.Responded{ResponseID: f.ResponseID, Message: m, Bill: fallen.bill(m)}, nil
+}
+
+// attempt makes the request, or those that follow where one fails and another
+// model stands behind it.
+func (d *Driver) attempt(ctx context.Context, op id.OpID, f machine.Generate, leaf id.EntryID, fallen *ledger) (out *message.Assistant, fault error) {
 	ref := f.Context.Configuration.Model
 	m, p, err := d.resolve(ref)
 	if err != nil {
@@ -51,6 +63,7 @@ func (d *Driver) generate(ctx context.Context, op id.OpID, f machine.Generate, l
 	if err != nil {
 		return d.failed(ref, m.API, usage.Zero(), err), nil
 	}
+	req.Fell = fallen.add
 	got, err := stream(ctx, p, req, func(delta provider.Delta) { d.show(op, f.ResponseID, delta) })
 	if err != nil {
 		got = d.failed(ref, m.API, usage.Unknown(usage.Other), err)
@@ -68,7 +81,7 @@ func (d *Driver) generate(ctx context.Context, op id.OpID, f machine.Generate, l
 // request puts together what is sent.
 func (d *Driver) request(f machine.Generate, m provider.Model, leaf id.EntryID) (req provider.Request, fault, err error) {
 	defer crashed(&err, "putting the request together")
-	req = provider.Request{Model: m, System: d.e.cfg.System}
+	req = provider.Request{Model: m, System: d.e.cfg.System, Thinking: provider.Thinking(f.Context.Configuration.ThinkingLevel)}
 	if req.Messages, fault = d.cache.messages(d.e.cfg.Session, leaf, d.e.cfg.Policy); fault != nil {
 		return provider.Request{}, fault, nil
 	}
@@ -113,11 +126,8 @@ func (d *Driver) failed(ref machine.ModelRef, api string, spent usage.Usage, err
 	m := &message.Assistant{API: api, Provider: ref.Provider, Model: ref.ModelID, Usage: spent}
 	text := err.Error()
 	if p, ok := errors.AsType[*provider.Error](err); ok {
-		switch {
-		case p.Partial != nil:
+		if m.Usage = p.Spent(); p.Partial != nil {
 			m = new(*p.Partial)
-		case p.Class == provider.MissingKey:
-			m.Usage = usage.Zero() // nothing was sent
 		}
 		if p.Retryable() {
 			m.RawStopReason = new(machine.RetryableStop)
@@ -129,6 +139,49 @@ func (d *Driver) failed(ref machine.ModelRef, api string, spent usage.Usage, err
 	}
 	m.StopReason, m.ErrorMessage, m.Timestamp = message.Error, &text, d.e.cfg.Clock()
 	return m
+}
+
+// ledger keeps account of the requests of one attempt that fell, in their order.
+type ledger struct {
+	report   accounting.Report
+	requests []jsonv.Value
+}
+
+// add is called on the goroutine of the attempt.
+func (l *ledger) add(f provider.Fallen) {
+	spent := f.Error.Spent()
+	l.report = l.report.Append(spent)
+	l.requests = append(l.requests, request(f.Model.Provider, f.Model.ModelID, string(f.Error.Class), spent))
+}
+
+// bill closes the account with the request that m came from. One request needs
+// none: the row is the message's usage.
+func (l *ledger) bill(m *message.Assistant) *machine.Bill {
+	if l.report.Attempts() == 0 {
+		return nil
+	}
+	report := l.report.Append(m.Usage)
+	requests := append(l.requests, request(m.Provider, m.Model, "", m.Usage))
+	return &machine.Bill{Usage: report.Total(), Details: report.Details(jsonv.F(RequestsKey, jsonv.Arr(requests...)))}
+}
+
+// RequestsKey is the field of a ledger row's details that lists its requests,
+// where there was more than one: {provider, model, usage}, and class for one that
+// failed and was followed by the next.
+const RequestsKey = "loom.requests.v1"
+
+func request(route, model, class string, spent usage.Usage) jsonv.Value {
+	var w jsonv.Writer
+	w.Begin()
+	w.Str("provider", route)
+	w.Str("model", model)
+	if class != "" {
+		w.Str("class", class)
+	}
+	w.Name("usage")
+	usage.Append(&w, spent)
+	w.End()
+	return w.Tree()
 }
 
 func diagnostics(p *provider.Error) jsonv.Value {

@@ -6,6 +6,7 @@ import (
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/tx"
+	"github.com/loom-run/loom/core/usage"
 )
 
 // Inputs is what one pass has loaded. IDs must be a generator that never
@@ -142,6 +143,14 @@ type AdmissionRefused struct{ Error OperationError }
 type Responded struct {
 	ResponseID id.EntryID
 	Message    *message.Assistant
+	Bill       *Bill // nil: one request was made, and the message's usage is what it consumed
+}
+
+// Bill is the ledger's side of an attempt that made several requests: what they
+// consumed together, and what the row says of each.
+type Bill struct {
+	Usage   usage.Usage
+	Details jsonv.Value
 }
 
 // Cleared answers a ClearanceKey: the call may run with these arguments.

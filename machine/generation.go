@@ -151,7 +151,11 @@ func (p *plan) recordError(step Step, g GenPending, m *message.Assistant, code, 
 func (p *plan) record(step Step, g GenPending, m *message.Assistant, next Phase) Action {
 	p.add(g.ResponseID, entry.Message{Message: m})
 	p.moveLeaf()
-	p.writes = append(p.writes, tx.InsertUsage{Row: entry.UsageRow{ID: g.UsageID, EntryID: g.ResponseID, Usage: m.Usage}})
+	row := entry.UsageRow{ID: g.UsageID, EntryID: g.ResponseID, Usage: m.Usage}
+	if o, ok := p.in.Observation.(Responded); ok && o.Bill != nil {
+		row.Usage, row.Details = o.Bill.Usage, &o.Bill.Details
+	}
+	p.writes = append(p.writes, tx.InsertUsage{Row: row})
 	p.run.LatestAssistant = g.ResponseID
 	return p.to(step, next)
 }

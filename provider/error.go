@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/core/usage"
 )
 
 // Class says what kind of failure ended an attempt.
@@ -92,6 +93,8 @@ type Error struct {
 	Message string
 	// RetryAfterMs is the provider's hint how long to wait; nil when it gave none.
 	RetryAfterMs *int64
+	// Unsent says that no part of the request left this machine, so that nothing can have been billed.
+	Unsent bool
 	// Partial is what was received, with the usage that was reported: stop reason aborted for class Cancelled, otherwise error.
 	// Incomplete tool calls are not in it. Nil when nothing was received.
 	Partial *message.Assistant
@@ -101,6 +104,17 @@ func (e *Error) Error() string { return e.Message }
 
 // Retryable reports whether the same request may succeed later.
 func (e *Error) Retryable() bool { return e.Class.Retryable() }
+
+// Spent is what the failed request consumed, as far as that is known.
+func (e *Error) Spent() usage.Usage {
+	switch {
+	case e.Partial != nil:
+		return e.Partial.Usage
+	case e.Unsent, e.Class == MissingKey, e.Class == Unreachable:
+		return usage.Zero()
+	}
+	return usage.Unknown(usage.API)
+}
 
 // Is lets errors.Is match the context's own errors.
 func (e *Error) Is(target error) bool {

@@ -48,6 +48,15 @@ type Request struct {
 	MaxOutput int64
 	// Thinking is how much the model is asked to reason; empty is [ThinkOff], which asks for nothing.
 	Thinking Thinking
+	// Fell is told of each request of this attempt that failed and was followed by one to another model, on the goroutine that called Stream; nil: nobody
+	// wants to know.
+	Fell func(Fallen)
+}
+
+// Fallen is a request that failed and was followed by another.
+type Fallen struct {
+	Model Identity
+	Error *Error
 }
 
 // Provider asks a model. Implementations are safe for concurrent calls.

@@ -153,7 +153,7 @@ func openai(id string, why Reason, env func(string) string) (Choice, error) {
 	key := provider.NewSecret(env(KeyVariable))
 	if !key.Present() {
 		return Choice{}, &provider.Error{
-			Class: provider.MissingKey,
+			Class: provider.MissingKey, Unsent: true,
 			Message: fmt.Sprintf("the model %s needs a key: set %s (a server of your own at %s may take any value), or use --model %s",
 				id, KeyVariable, BaseVariable, demoName),
 		}

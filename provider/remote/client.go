@@ -51,7 +51,7 @@ func New(c Config) (*Client, error) {
 		peer.Name = c.Route + " at " + base.Host
 	}
 	if !c.Key.Present() && !c.Keyless {
-		return nil, &provider.Error{Class: provider.MissingKey, Message: "there is no key for " + peer.Name + missingKeyAdvice(c.KeyName)}
+		return nil, &provider.Error{Class: provider.MissingKey, Unsent: true, Message: "there is no key for " + peer.Name + missingKeyAdvice(c.KeyName)}
 	}
 	if strings.ContainsFunc(c.Key.Reveal(), func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return nil, &provider.Error{Class: provider.Auth, Message: "the key for " + peer.Name + " has characters that no key has" + missingKeyAdvice(c.KeyName)}
@@ -139,7 +139,9 @@ func (c *Client) Stream(ctx context.Context, req provider.Request, sink func(pro
 
 func (c *Client) attempt(ctx context.Context, req provider.Request, sink func(provider.Delta)) (*message.Assistant, *provider.Error) {
 	if ctx.Err() != nil {
-		return nil, c.ended(ctx)
+		e := c.ended(ctx)
+		e.Unsent = true
+		return nil, e
 	}
 	body := c.dialect.Encode(req)
 

@@ -37,7 +37,7 @@ func (c *Client) unreached(ctx context.Context, watch *watch, err error) *provid
 	if ctx.Err() != nil {
 		return c.broken(ctx, watch)
 	}
-	e := &provider.Error{Class: provider.Unreachable}
+	e := &provider.Error{Class: provider.Unreachable, Unsent: !watch.isConnected()}
 	if c.reached.Load() {
 		e.Class = provider.Transport
 	}
@@ -143,7 +143,9 @@ func (c *Client) broken(ctx context.Context, watch *watch) *provider.Error {
 	case provider.LimitIdle:
 		what = "stopped in the middle of the answer"
 	case provider.LimitTotal:
-		what = "did not finish the answer"
+		if what = "did not finish the answer"; watch.isWaiting() {
+			what = "did not begin to answer"
+		}
 	default: // the limits of what follows a complete answer fail nothing
 		return c.peer.Disconnected()
 	}

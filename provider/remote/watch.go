@@ -76,6 +76,13 @@ func (w *watch) isConnected() bool {
 	return w.connected
 }
 
+// isWaiting reports whether no byte of the answer came.
+func (w *watch) isWaiting() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.phase == waiting
+}
+
 // progress notes that bytes of the answer came.
 func (w *watch) progress() {
 	w.mu.Lock()
