@@ -17,6 +17,7 @@ BIN := $(TMP)/bin
 FUZZTIME  ?= 10s
 BENCHTIME ?= 1s
 KILLS     ?= 10000
+REV       ?= HEAD
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -73,6 +74,9 @@ fuzz: ## every fuzz target for FUZZTIME=10s each
 
 torture: ## the kill and fault suites at full length; KILLS=10000
 	LOOM_TORTURE=$(KILLS) go test -count=1 -timeout=0 -v -run '^TestTorture' ./...
+
+equivalence: ## the decoders of this tree against those of a revision: results, reports, speed; REV=HEAD
+	@scripts/equivalence $(REV)
 
 oracle: ## our codecs against other libraries, which it downloads
 	cd internal/oracle && go vet ./... && go test -count=1 -rapid.checks=2000 ./...
