@@ -146,6 +146,29 @@ func (s *Store) Open(ref Ref) (io.ReadCloser, error) {
 
 func (s *Store) path(ref Ref) string { return filepath.Join(s.dir, ref.SHA256) }
 
+// List names what the folder holds, by ascending digest, as far as its files have
+// the names of blobs. Their content is not read: see [Store.Open].
+func (s *Store) List() ([]Ref, error) {
+	files, err := os.ReadDir(s.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("blob: list: %w", err)
+	}
+	var refs []Ref
+	for _, f := range files {
+		info, err := f.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed since
+		}
+		if err != nil {
+			return nil, fmt.Errorf("blob: list: %w", err)
+		}
+		if ref := (Ref{SHA256: f.Name(), Size: info.Size()}); ref.check() == nil {
+			refs = append(refs, ref)
+		}
+	}
+	return refs, nil
+}
+
 // Sweep removes what a killed process was writing, and returns how many such
 // files there were. It is for recovery, before the first Put.
 func (s *Store) Sweep() (int, error) {

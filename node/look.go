@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/loom-run/loom/blob"
 	"github.com/loom-run/loom/core/corrupt"
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
@@ -215,7 +216,12 @@ func (s *Slot) Check() (findings []storage.Finding, rows int64, err error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	findings, err = check.Session(r)
+	if findings, err = check.Session(r); err == nil && len(findings) == 0 {
+		var held *storage.LeaseHeld
+		if held, err = r.Held(s.node.cfg.Now()); err == nil {
+			findings, err = check.Blobs(r, blob.Open(s.node.home.blobs(s.id)), held != nil)
+		}
+	}
 	if stats, serr := r.Stats(); serr == nil {
 		rows = stats.Messages
 	}

@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/loom-run/loom/client/say"
+	"github.com/loom-run/loom/session/check"
+	"github.com/loom-run/loom/storage"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -25,10 +27,17 @@ func (a *app) checkCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
+				broken := 0
 				for _, f := range report.Findings {
-					out.text(say.Line(f.Code+": "+f.Subject+": "+f.Message, maxFinding))
+					line := f.Code + ": " + f.Subject + ": " + f.Message
+					if check.Harmless(storage.Invariant(f.Code)) {
+						line = "note: " + line
+					} else {
+						broken++
+					}
+					out.text(say.Line(line, maxFinding))
 				}
-				if n := len(report.Findings); n > 0 {
+				if n := broken; n > 0 {
 					return refused(wire.StoreUnreadable, "the session %s breaks %s; nothing was changed, keep its file", s, counted(n, "invariant"))
 				}
 				out.text(fmt.Sprintf("session %s is whole, %s", s, counted(int(report.Rows), "message")))

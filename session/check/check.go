@@ -8,11 +8,12 @@
 //
 // # Key types
 //
-// [Session] runs all checks over a store that can be walked and read.
+// [Session] runs all checks over a store that can be walked and read, [Blobs] compares
+// the outputs that its rows refer to with those that are kept.
 //
 // # Relationships
 //
-// Imports core, machine, session and storage.
+// Imports blob, core, machine, session and storage.
 //
 // # Traffic
 //
