@@ -9,8 +9,8 @@
 // # Key types
 //
 // [Fork] with [ForkScope] and [ForkDestination]; [EntryRewrite] and [ValueRewrite],
-// the transforms of a rewrite, and [RewriteMemory] that applies them. [EraseText]
-// and [EraseValue] are the transforms that rewrites exist for.
+// the transforms of a rewrite, and [RewriteMemory] and [RewriteSQLite] that apply
+// them. [EraseText] and [EraseValue] are the transforms that rewrites exist for.
 //
 // # Relationships
 //

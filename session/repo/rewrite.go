@@ -11,6 +11,7 @@ import (
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/storage"
 	"github.com/loom-run/loom/storage/memory"
+	"github.com/loom-run/loom/storage/sqlite"
 )
 
 // EntryRewrite is asked about each entry. It returns the entry as it is to be, and
@@ -97,6 +98,13 @@ func RewriteMemory(src storage.Reader, now func() int64, entries EntryRewrite, v
 		return nil, &CopyFailed{err}
 	}
 	return to, nil
+}
+
+// RewriteSQLite rewrites a session file in place: see [sqlite.RewriteInto], which
+// takes the rest of r. The transforms are checked as those of [RewriteMemory] are.
+func RewriteSQLite(r sqlite.Rewrite, entries EntryRewrite, values ValueRewrite) (sqlite.Rewritten, error) {
+	r.Entry, r.Value = entries.Apply, values.Apply
+	return sqlite.RewriteInto(r)
 }
 
 // rebuilt is a whole session as one transaction.

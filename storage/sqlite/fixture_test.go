@@ -158,6 +158,7 @@ var roles = map[string]func(path string) error{
 	"write under OFD locks":   writeBesideStrays,
 	"write under POSIX locks": writeUnderPOSIXLocks,
 	"visit":                   visit,
+	"rewrite":                 dieRewriting,
 	"write beyond a limit":    writeBeyondLimit,
 }
 

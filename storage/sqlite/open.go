@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/loom-run/loom/core/corrupt"
@@ -49,10 +48,8 @@ type Config struct {
 	Running Running
 
 	format *format // nil: [current]
+	closed bool    // for an operation on a closed file, whose owners are reserved
 }
-
-// reserved reports whether an owner belongs to operations on closed files.
-func reserved(owner string) bool { return owner == "rewrite" || strings.HasPrefix(owner, "move:") }
 
 func (c *Config) complete() error {
 	refuse := func(reason string) error {
@@ -63,7 +60,7 @@ func (c *Config) complete() error {
 		return refuse("no clock was given")
 	case c.Owner == "":
 		return refuse("no owner was given")
-	case reserved(c.Owner):
+	case reserved(c.Owner) && !c.closed:
 		return refuse("the owner " + c.Owner + " is reserved")
 	case c.LeaseTTL < 0 || c.BusyTimeout < 0:
 		return refuse("a time limit is negative")
@@ -93,6 +90,11 @@ func (c *Config) complete() error {
 // *storage.UnsupportedVersion or *storage.OpenFailed. A refused opening leaves
 // the file byte-identical.
 func Open(cfg Config) (*Store, error) {
+	cfg.closed = false
+	return openAs(cfg)
+}
+
+func openAs(cfg Config) (*Store, error) {
 	if err := cfg.complete(); err != nil {
 		return nil, err
 	}
@@ -229,6 +231,9 @@ func (c *Config) admit() (*Store, error) {
 		return nil, errors.Join(err, w.close())
 	}
 	if err := s.migrate(version); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	if err := sweep(c.Path); err != nil { // only who has the lease may
 		return nil, errors.Join(err, s.Close())
 	}
 	// A fresh session is switched to the log now; for others this only reads.
