@@ -84,6 +84,15 @@ func (a Amount) Add(b Amount) Amount {
 	return fromRat(new(big.Rat).Add(a.rat(), b.rat()))
 }
 
+// PerMillion returns what n tokens cost where a is the price of a million. It is
+// exact: a decimal fraction stays one.
+func (a Amount) PerMillion(n int64) Amount {
+	if n == 0 || a.lit == "" {
+		return Amount{}
+	}
+	return fromRat(new(big.Rat).Mul(a.rat(), big.NewRat(n, 1_000_000)))
+}
+
 // MicroDollars rounds the amount half away from zero to millionths of a dollar;
 // ok is false when that does not fit 64 bits.
 func (a Amount) MicroDollars() (n int64, ok bool) {

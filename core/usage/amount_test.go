@@ -182,6 +182,28 @@ func TestHostileLiteralsAreNoAmounts(t *testing.T) {
 	}
 }
 
+func TestThePriceOfTokensIsExact(t *testing.T) {
+	for _, c := range []struct {
+		rate   string
+		tokens int64
+		want   string
+	}{
+		{"3", 1_000_000, "3.0"}, {"3", 1, "0.000003"}, {"6.25", 30_000, "0.1875"}, {"0.1", 3, "0.0000003"}, {"0.075", 7, "0.000000525"},
+		{"0", 5, "0.0"}, {"3", 0, "0.0"}, {"1e-6", 1, "0.000000000001"}, {"15", 1_000_000_000_000, "15000000.0"},
+	} {
+		if got := amount(t, c.rate).PerMillion(c.tokens).Literal(); got != c.want {
+			t.Errorf("%d tokens at %s: %s, want %s", c.tokens, c.rate, got, c.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		rate := usage.Micros(rapid.Int64Range(0, 1_000_000_000).Draw(t, "rate"))
+		n, m := rapid.Int64Range(0, 1_000_000_000).Draw(t, "n"), rapid.Int64Range(0, 1_000_000_000).Draw(t, "m")
+		if parts, whole := rate.PerMillion(n).Add(rate.PerMillion(m)), rate.PerMillion(n+m); parts.Cmp(whole) != 0 {
+			t.Fatalf("%d and %d at %s: %s in parts, %s together", n, m, rate.Literal(), parts.Literal(), whole.Literal())
+		}
+	})
+}
+
 func TestMicroDollarsRoundHalfAwayFromZero(t *testing.T) {
 	for _, c := range []struct {
 		literal string
