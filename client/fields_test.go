@@ -29,14 +29,21 @@ var disposition = map[string]string{
 	"Frame.Cursor":    "it orders frames and is kept in the state; no output needs it",
 	"Frame.Delivery":  "what it promises is in the plane that an output is on",
 	"Frame.Session":   mapped,
+	"Frame.Lane":      "it decides whether an output is made at all",
+	"Frame.Task":      "frames of tasks are on lanes that are not watched here",
+	"Frame.Parent":    "outputs have the order of their commits; who walks the tree reads pages",
 	"Frame.Strand":    "it decides the lane; outputs of other strands do not exist",
 	"Frame.Operation": mapped,
 	"Frame.Body":      "its fields are listed one by one",
 
 	"RunStart.Model.Provider": mapped, "RunStart.Model.ModelID": mapped,
-	"RunStart.Mode": mapped, "RunStart.Cwd": mapped, "RunStart.Tools": mapped,
+	"RunStart.Mode": mapped, "RunStart.Cwd": mapped, "RunStart.MaxTurns": mapped,
+	"RunStart.Roster": mapped, "RunStart.Hands": mapped, "RunStart.MCP": mapped,
+
+	"TurnStart.Entry": mapped, "TurnStart.Attempt": mapped, "TurnStart.Model.Provider": mapped, "TurnStart.Model.ModelID": mapped,
 
 	"UserMessage.Entry": mapped, "UserMessage.Text": mapped, "UserMessage.Bytes": mapped, "UserMessage.Images": mapped,
+	"UserMessage.Author.Kind": mapped, "UserMessage.Author.ID": mapped, "UserMessage.Author.Label": mapped,
 
 	"TextDelta.Segment.Entry": mapped, "TextDelta.Segment.Block": mapped, "TextDelta.Text": mapped,
 	"TextDelta.Offset":      "it tells whether a piece is missing; what is shown has no gaps",
@@ -46,53 +53,97 @@ var disposition = map[string]string{
 	"ReasoningDelta.Offset":      "it tells whether a piece is missing; what is shown has no gaps",
 	"ReasoningEnd.Segment.Entry": mapped, "ReasoningEnd.Segment.Block": mapped, "ReasoningEnd.Content": mapped, "ReasoningEnd.Redacted": mapped,
 
+	"ToolCallDelta.Segment.Entry": mapped, "ToolCallDelta.Segment.Block": mapped, "ToolCallDelta.CallID": mapped,
+	"ToolCallDelta.Name": mapped, "ToolCallDelta.Fragment": mapped, "ToolCallDelta.Offset": mapped,
+
+	"ToolDisclosure.CallID": mapped, "ToolDisclosure.Name": mapped, "ToolDisclosure.Title": mapped, "ToolDisclosure.Class": mapped,
+	"ToolDisclosure.Target": mapped, "ToolDisclosure.Mount": mapped,
+
 	"ToolCall.Segment.Entry": mapped, "ToolCall.Segment.Block": mapped,
 	"ToolCall.CallID": mapped, "ToolCall.Name": mapped, "ToolCall.Arguments": mapped,
 
-	"ToolProgress.CallID": mapped, "ToolProgress.Stream": mapped, "ToolProgress.Tail": mapped, "ToolProgress.TotalBytes": mapped,
+	"ToolProgress.CallID": mapped, "ToolProgress.Stream": mapped, "ToolProgress.Tail": mapped, "ToolProgress.TotalBytes": mapped, "ToolProgress.ElapsedMs": mapped,
 
 	"ToolResult.Entry": mapped, "ToolResult.CallID": mapped, "ToolResult.Name": mapped,
 	"ToolResult.Text.Text": mapped, "ToolResult.Text.Bytes": mapped, "ToolResult.Images": mapped, "ToolResult.IsError": mapped,
 	"ToolResult.Gate.Disposition": mapped, "ToolResult.Gate.Settlement": mapped, "ToolResult.Gate.DeniedBy": mapped, "ToolResult.Gate.Origin": mapped,
+	"ToolResult.Gate.Decider.Kind": mapped, "ToolResult.Gate.Decider.ID": mapped, "ToolResult.Gate.Decider.Label": mapped,
+	"ToolResult.Structured": mapped, "ToolResult.StructuredBytes": mapped,
 
 	"TurnEnd.Entry": mapped, "TurnEnd.StopReason": mapped, "TurnEnd.ErrorMessage": mapped,
 	"TurnEnd.Model.Provider": mapped, "TurnEnd.Model.ModelID": mapped,
 	"TurnEnd.Usage.Input": mapped, "TurnEnd.Usage.Output": mapped, "TurnEnd.Usage.CacheRead": mapped, "TurnEnd.Usage.CacheWrite": mapped,
 	"TurnEnd.Usage.CostMicroUSD": mapped, "TurnEnd.Usage.Measured": mapped, "TurnEnd.Usage.LowerBound": mapped, "TurnEnd.Usage.CostLowerBound": mapped,
 
-	"Retry.Attempt": mapped, "Retry.UntilMs": mapped, "Retry.Error": mapped,
+	"LastTurnUsage.Entry": mapped, "LastTurnUsage.Model.Provider": mapped, "LastTurnUsage.Model.ModelID": mapped,
+	"LastTurnUsage.ContextTokens": mapped, "LastTurnUsage.ContextWindow": mapped,
+	"LastTurnUsage.Usage.Input": mapped, "LastTurnUsage.Usage.Output": mapped, "LastTurnUsage.Usage.CacheRead": mapped, "LastTurnUsage.Usage.CacheWrite": mapped,
+	"LastTurnUsage.Usage.CostMicroUSD": mapped, "LastTurnUsage.Usage.Measured": mapped, "LastTurnUsage.Usage.LowerBound": mapped, "LastTurnUsage.Usage.CostLowerBound": mapped,
 
-	"RunEnd.Cause":       mapped,
+	"CompactionBoundary.Entry": mapped, "CompactionBoundary.Trigger": mapped, "CompactionBoundary.Summary": mapped, "CompactionBoundary.Bytes": mapped,
+	"CompactionBoundary.TokensBefore": mapped, "CompactionBoundary.TokensAfter": mapped, "CompactionBoundary.Kept": mapped, "CompactionBoundary.FromHook": mapped,
+	"CompactionBoundary.Usage.Input": mapped, "CompactionBoundary.Usage.Output": mapped, "CompactionBoundary.Usage.CacheRead": mapped, "CompactionBoundary.Usage.CacheWrite": mapped,
+	"CompactionBoundary.Usage.CostMicroUSD": mapped, "CompactionBoundary.Usage.Measured": mapped, "CompactionBoundary.Usage.LowerBound": mapped, "CompactionBoundary.Usage.CostLowerBound": mapped,
+
+	"BranchSummary.Entry": mapped, "BranchSummary.From": mapped, "BranchSummary.Summary": mapped, "BranchSummary.Bytes": mapped, "BranchSummary.FromHook": mapped,
+	"BranchSummary.Usage.Input": mapped, "BranchSummary.Usage.Output": mapped, "BranchSummary.Usage.CacheRead": mapped, "BranchSummary.Usage.CacheWrite": mapped,
+	"BranchSummary.Usage.CostMicroUSD": mapped, "BranchSummary.Usage.Measured": mapped, "BranchSummary.Usage.LowerBound": mapped, "BranchSummary.Usage.CostLowerBound": mapped,
+
+	"Retry.Attempt": mapped, "Retry.MaxAttempts": mapped, "Retry.UntilMs": mapped, "Retry.Error": mapped,
+
+	"RunEnd.Terminal": mapped, "RunEnd.FinalEntry": mapped,
+	"RunEnd.Gates.CallID": mapped, "RunEnd.Gates.Gate.Disposition": mapped, "RunEnd.Gates.Gate.Settlement": mapped,
+	"RunEnd.Gates.Gate.DeniedBy": mapped, "RunEnd.Gates.Gate.Origin": mapped,
+	"RunEnd.Gates.Gate.Decider.Kind": mapped, "RunEnd.Gates.Gate.Decider.ID": mapped, "RunEnd.Gates.Gate.Decider.Label": mapped,
 	"RunEnd.Usage.Input": mapped, "RunEnd.Usage.Output": mapped, "RunEnd.Usage.CacheRead": mapped, "RunEnd.Usage.CacheWrite": mapped,
 	"RunEnd.Usage.CostMicroUSD": mapped, "RunEnd.Usage.Measured": mapped, "RunEnd.Usage.LowerBound": mapped, "RunEnd.Usage.CostLowerBound": mapped,
 
 	"RunStopped.Code": mapped, "RunStopped.Message": mapped,
 
-	"Notice.Code": mapped, "Notice.Facts.Name": mapped, "Notice.Facts.Text": mapped,
+	"Notice.Code": mapped, "Notice.Facts.Name": mapped, "Notice.Facts.Value": mapped,
 	"Notice.Audience": "the catalogue decides; a code cannot promote itself",
 }
 
 // bodies is one filled body of each kind. Fields of it are changed one at a time.
 func bodies() map[wire.Kind]wire.Body {
 	usage := wire.Usage{Input: 11, Output: 12, CacheRead: 13, CacheWrite: 14, Measured: true, CostMicroUSD: new(int64(15))}
+	author := &wire.Author{Kind: "human", ID: "p", Label: "l"}
+	gate := wire.Gate{
+		Disposition: words.GateAllowed, Settlement: new(words.ApprovedOnce), DeniedBy: new(words.DeniedByMode), Origin: new(words.AskedByMode), Decider: author,
+	}
 	return map[wire.Kind]wire.Body{
-		wire.KindRunStart:       wire.RunStart{Model: model, Mode: "default", Cwd: "/w", Tools: 3},
-		wire.KindUserMessage:    wire.UserMessage{Entry: wiretest.Entry(1), Text: "t", Bytes: 1, Images: 2},
+		wire.KindRunStart:       wire.RunStart{Model: model, Mode: "default", Cwd: "/w", MaxTurns: new(int64(3)), Roster: roster},
+		wire.KindTurnStart:      wire.TurnStart{Entry: wiretest.Entry(1), Model: &wire.ModelRef{Provider: "p", ModelID: "m"}, Attempt: new(int64(1))},
+		wire.KindUserMessage:    wire.UserMessage{Entry: wiretest.Entry(1), Text: "t", Bytes: 1, Images: 2, Author: author},
 		wire.KindTextDelta:      wire.TextDelta{Segment: seg(1, 0), Text: "t"},
 		wire.KindTextEnd:        wire.TextEnd{Segment: seg(1, 0), Content: "t"},
 		wire.KindReasoningDelta: wire.ReasoningDelta{Segment: seg(1, 0), Text: "t"},
 		wire.KindReasoningEnd:   wire.ReasoningEnd{Segment: seg(1, 0), Content: "t"},
+		wire.KindToolCallDelta:  wire.ToolCallDelta{Segment: seg(1, 0), CallID: "c", Name: "n", Fragment: "f"},
 		wire.KindToolCall:       wire.ToolCall{Segment: seg(1, 0), CallID: "c", Name: "n", Arguments: jsonv.Obj()},
-		wire.KindToolProgress:   wire.ToolProgress{CallID: "c", Stream: "s", Tail: "t", TotalBytes: 1},
-		wire.KindToolResult: wire.ToolResult{
-			Entry: wiretest.Entry(1), CallID: "c", Name: "n", Text: []wire.TextBlock{{Text: "t", Bytes: 1}},
-			Gate: &wire.Gate{Disposition: "allowed", Settlement: new(words.Settlement("s")), DeniedBy: new(words.DeniedBy("d")), Origin: new(words.AskOrigin("o"))},
+		wire.KindToolDisclosure: wire.ToolDisclosure{
+			CallID: "c", Name: "n", Title: new("t"), Class: new(words.ClassRead), Target: new("a"), Mount: new(words.MountedHands),
 		},
-		wire.KindTurnEnd:    wire.TurnEnd{Entry: wiretest.Entry(1), Usage: usage, StopReason: "stop", Model: model, ErrorMessage: new("e")},
-		wire.KindRetry:      wire.Retry{Attempt: 1, UntilMs: 2, Error: "e"},
-		wire.KindRunEnd:     wire.RunEnd{Cause: wire.Completed{}, Usage: usage},
+		wire.KindToolProgress: wire.ToolProgress{CallID: "c", Stream: "s", Tail: "t", TotalBytes: 1, ElapsedMs: new(int64(5))},
+		wire.KindToolResult: wire.ToolResult{
+			Entry: wiretest.Entry(1), CallID: "c", Name: "n", Text: []wire.TextBlock{{Text: "t", Bytes: 1}}, Gate: &gate,
+			Structured: new(jsonv.Obj()), StructuredBytes: 2,
+		},
+		wire.KindTurnEnd: wire.TurnEnd{Entry: wiretest.Entry(1), Usage: usage, StopReason: "stop", Model: model, ErrorMessage: new("e")},
+		wire.KindLastTurnUsage: wire.LastTurnUsage{
+			Entry: wiretest.Entry(1), Usage: usage, Model: model, ContextTokens: new(int64(1)), ContextWindow: new(int64(2)),
+		},
+		wire.KindRetry: wire.Retry{Attempt: 1, MaxAttempts: new(int64(8)), UntilMs: 2, Error: "e"},
+		wire.KindCompactionBoundary: wire.CompactionBoundary{
+			Entry: wiretest.Entry(1), Trigger: new(words.CompactedByHand), Summary: "s", Bytes: 1,
+			TokensBefore: new(int64(1)), TokensAfter: new(int64(2)), Kept: 3, Usage: &usage,
+		},
+		wire.KindBranchSummary: wire.BranchSummary{Entry: wiretest.Entry(1), From: wiretest.Entry(2), Summary: "s", Bytes: 1, Usage: &usage},
+		wire.KindRunEnd: wire.RunEnd{
+			Terminal: wire.Completed{}, Usage: usage, Gates: []wire.GateRecord{{CallID: "c", Gate: gate}}, FinalEntry: wiretest.Entry(1),
+		},
 		wire.KindRunStopped: wire.RunStopped{Code: wire.StoreFull, Message: "m"},
-		wire.KindNotice:     wire.Notice{Code: "c", Audience: words.ForUser, Facts: []wire.Fact{{Name: "n", Text: "t"}}},
+		wire.KindNotice:     wire.Notice{Code: "c", Audience: words.ForUser, Facts: wire.Facts{{Name: "n", Value: jsonv.Str("t")}}},
 	}
 }
 
@@ -125,6 +176,18 @@ func change(v reflect.Value) {
 	case *jsonv.Value:
 		*x = jsonv.Obj(jsonv.F("sentinel", jsonv.Num(1)))
 		return
+	case **jsonv.Value:
+		*x = new(jsonv.Obj(jsonv.F("sentinel", jsonv.Num(1))))
+		return
+	case *wire.Stated[wire.Roster]:
+		*x = wire.None[wire.Roster]()
+		return
+	case *wire.Stated[wire.Hands]:
+		*x = wire.None[wire.Hands]()
+		return
+	case *wire.Stated[[]wire.MCPServer]:
+		*x = wire.None[[]wire.MCPServer]()
+		return
 	case *wire.Cause:
 		*x = wire.Failed{Code: "sentinel", Message: "m"}
 		return
@@ -150,7 +213,7 @@ func change(v reflect.Value) {
 }
 
 func frameOf(b wire.Body) wire.Frame {
-	f := wire.Frame{ID: "k", Session: session, Strand: "main", Operation: op, Body: b}
+	f := wire.Frame{ID: "k", Session: session, Lane: wire.LaneMain, Strand: "main", Operation: op, Body: b}
 	for _, d := range []wire.Delivery{wire.Replay, wire.Level, wire.Live} {
 		if b.Kind().Delivers(d) {
 			f.Delivery = d
@@ -170,8 +233,10 @@ func TestEveryWireFieldIsMappedOrDroppedWithAReason(t *testing.T) {
 	found := map[string]bool{}
 	for _, k := range wire.Kinds() {
 		body, ok := bodies()[k]
+		if ok != client.Arms(k) {
+			t.Errorf("kind %s has an arm: %v, and a body in this test: %v", k, client.Arms(k), ok)
+		}
 		if !ok {
-			t.Errorf("kind %s has no body in this test", k)
 			continue
 		}
 		name := reflect.TypeOf(body).Name()
@@ -223,5 +288,25 @@ func TestEnvelopeFieldsAreMapped(t *testing.T) {
 		if disposition[name] != mapped || outputs(other) == before {
 			t.Errorf("%s does not reach an output", name)
 		}
+	}
+}
+
+func TestEveryKindHasAnArmOrAReason(t *testing.T) {
+	for _, k := range wire.Kinds() {
+		if client.Arms(k) != (client.Unarmed(k) == "") {
+			t.Errorf("%s: it has an arm: %v, and the reason %q", k, client.Arms(k), client.Unarmed(k))
+		}
+		if client.Arms(k) {
+			continue
+		}
+		f := wire.Frame{ID: "k", Session: session, Lane: wire.LaneMain, Strand: "main", Operation: op, Body: wiretest.Body(k).Example(1)}
+		f.Delivery = wire.Level
+		s := client.New(watch, client.Redraws)
+		if outs := s.Step(f); len(outs) != 0 || s.Drops().NoArm != 1 || s.LastDrops()[0].Detail != client.Unarmed(k) {
+			t.Errorf("%s: %v, %+v", k, dump(outs), s.LastDrops())
+		}
+	}
+	if client.Unarmed("hologram") != "" {
+		t.Error("a kind that is not in the contract has a reason")
 	}
 }

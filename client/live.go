@@ -56,9 +56,12 @@ func (l *liveText) add(block int, reasoning bool) int {
 	return len(l.segments) - 1
 }
 
+// over reports whether an entry is committed: a late delta of it says nothing.
+func (l *liveText) over(entry id.EntryID) bool { return slices.Contains(l.settled[:], entry) }
+
 // end marks an entry as committed: its deltas are superseded.
 func (l *liveText) end(entry id.EntryID) {
-	if !slices.Contains(l.settled[:], entry) {
+	if !l.over(entry) {
 		l.settled[l.next] = entry
 		l.next = (l.next + 1) % len(l.settled)
 	}
@@ -69,7 +72,7 @@ func (l *liveText) end(entry id.EntryID) {
 // waits for its end.
 func (st *step) delta(seg wire.Segment, reasoning bool, offset int64, text string) {
 	l := &st.live
-	if slices.Contains(l.settled[:], seg.Entry) {
+	if l.over(seg.Entry) {
 		return
 	}
 	if seg.Entry != l.entry {

@@ -160,8 +160,8 @@ func TestARunEndsWithItsCommittedEnd(t *testing.T) {
 func TestAStreamThatStopsIsSaid(t *testing.T) {
 	broke := errors.New("reset by peer")
 	for why, src := range map[plane.LostWord]*source{
-		plane.StreamClosed: {beats: beats(wholeRun()[:5], time.Millisecond), closes: true},
-		plane.StreamBroke:  {beats: append(beats(wholeRun()[:5], time.Millisecond), beat{err: broke})},
+		plane.StreamClosed: {beats: beats(wholeRun()[:6], time.Millisecond), closes: true},
+		plane.StreamBroke:  {beats: append(beats(wholeRun()[:6], time.Millisecond), beat{err: broke})},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			var r record

@@ -20,7 +20,7 @@ type State struct {
 	withheld Ledger
 
 	operation id.OpID // of the run that is on, when a frame told it
-	level     wire.RunStart
+	level     string  // the run start as it was stated last
 	turns     int
 	tally     plane.Tally // of the turns seen
 	lacking   bool        // an accounting frame was unreadable: totals are lower bounds
@@ -105,7 +105,7 @@ func (s *State) Step(f wire.Frame) []plane.Output {
 	default:
 		arm, ok := arms[f.Kind()]
 		if !ok {
-			st.drop(NoArm, "")
+			st.drop(NoArm, unarmed[f.Kind()])
 			break
 		}
 		arm(&st)
@@ -161,6 +161,6 @@ func (s *State) total(t plane.Tally) plane.Tally {
 // open starts the accounting of a run, once.
 func (s *State) open(op id.OpID) {
 	s.operation = op
-	s.level = wire.RunStart{}
+	s.level = ""
 	s.turns, s.tally, s.lacking, s.ending = 0, plane.NoTally(), false, nil
 }

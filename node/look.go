@@ -18,6 +18,7 @@ import (
 	"github.com/loom-run/loom/session/check"
 	"github.com/loom-run/loom/storage"
 	"github.com/loom-run/loom/storage/sqlite"
+	"github.com/loom-run/loom/tools"
 )
 
 // Status is what a session is doing, as far as it can be read.
@@ -197,7 +198,7 @@ func (s *Slot) current(strand string) (op id.OpID, seeded bool, err error) {
 type RunningWith struct {
 	Mode  policy.Mode
 	Cwd   string
-	Tools int
+	Tools []tools.Tool // as they are offered, in order
 }
 
 // With returns how the session runs; ok is false when it is not open.
@@ -206,7 +207,13 @@ func (s *Slot) With() (w RunningWith, ok bool) {
 	if r == nil {
 		return RunningWith{}, false
 	}
-	return RunningWith{r.mode, r.cwd, len(r.tools.Definitions())}, true
+	w = RunningWith{Mode: r.mode, Cwd: r.cwd}
+	for _, d := range r.tools.Definitions() {
+		if t, ok := r.tools.Lookup(d.Name); ok {
+			w.Tools = append(w.Tools, t)
+		}
+	}
+	return w, true
 }
 
 // Check walks the whole session and names every broken invariant. It reads the

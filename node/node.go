@@ -65,6 +65,7 @@ type Config struct {
 	Now         func() int64 // Unix ms
 	Synchronous sqlite.Synchronous
 	Retry       machine.RetryPolicy
+	Build       string // of the program, for people; may be empty
 
 	// AfterCommit, when given, runs after a commit is durable and before anybody
 	// hears of it: the place where a crash test dies.
@@ -86,8 +87,9 @@ func (e *ErrUnknownSession) Error() string {
 
 // Node holds the sessions of one state root.
 type Node struct {
-	cfg  Config
-	home Home
+	cfg     Config
+	home    Home
+	started int64 // Unix ms
 
 	mu     sync.Mutex // guards what follows
 	slots  map[id.SessionID]*Slot
@@ -96,7 +98,7 @@ type Node struct {
 
 // New makes a node. It touches nothing on disk.
 func New(cfg Config) *Node {
-	return &Node{cfg: cfg, home: cfg.Home, slots: make(map[id.SessionID]*Slot)}
+	return &Node{cfg: cfg, home: cfg.Home, started: cfg.Now(), slots: make(map[id.SessionID]*Slot)}
 }
 
 // ErrClosed is returned by a node that was closed.

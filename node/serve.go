@@ -9,12 +9,14 @@ import (
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/policy"
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/server"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/tools"
 )
 
 // Host returns the node as the server wants it.
@@ -65,6 +67,20 @@ func (h host) List(context.Context) ([]server.Info, error) {
 		infos[i] = info(s)
 	}
 	return infos, nil
+}
+
+// About implements server.Host.
+func (h host) About() server.About {
+	about := server.About{
+		Build: h.n.cfg.Build, Generation: h.n.started, Store: "sqlite",
+		SQL: &server.SQL{Backend: "sqlite", Durability: h.n.cfg.Synchronous.String(), Fence: "lease"},
+	}
+	for _, m := range policy.Modes() {
+		if word, ok := words.PermissionModes.Parse(m.String()); ok {
+			about.Modes = append(about.Modes, word)
+		}
+	}
+	return about
 }
 
 // served is one attachment of the server to a slot.
@@ -137,7 +153,10 @@ func (s *served) Current(strand string) (id.OpID, bool, error) {
 
 func (s *served) Level(strand string) (server.Level, error) {
 	with, _ := s.slot.With()
-	l := server.Level{Mode: with.Mode.String(), Cwd: with.Cwd, Tools: with.Tools}
+	l := server.Level{Mode: with.Mode.String(), Cwd: with.Cwd}
+	for _, t := range with.Tools {
+		l.Tools = append(l.Tools, offered(t))
+	}
 	err := s.slot.Read(func(v *session.View) error {
 		c, _, err := v.StrandConfig(strand)
 		l.Provider, l.ModelID = c.Value.Model.Provider, c.Value.Model.ModelID
@@ -145,6 +164,26 @@ func (s *served) Level(strand string) (server.Level, error) {
 	})
 	return l, err
 }
+
+// offered is what a person is told of a tool.
+func offered(t tools.Tool) server.Tool {
+	o := server.Tool{
+		Name: t.Name, Mount: words.MountedHands,
+		Exclusive: new(t.Scheduling == tools.Exclusive), Repeats: new(t.Replay == tools.Safe),
+	}
+	if class, ok := words.ToolClasses.Parse(t.Class.String()); ok {
+		o.Class = &class
+	}
+	if properties, ok := t.Schema.Get("properties"); ok {
+		if _, ok := properties.Get(pathArgument); ok {
+			o.Path = new(pathArgument)
+		}
+	}
+	return o
+}
+
+// pathArgument is what every tool that works on one path calls it.
+const pathArgument = "path"
 
 // slotSource reads through the slot, so that a subscription goes on when the
 // session is opened or closed under it.
@@ -165,6 +204,10 @@ func (s *slotSource) Head() (int64, error) { return through(s, server.Source.Hea
 
 func (s *slotSource) Entries(from, to int64, limit int) ([]entry.Entry, error) {
 	return through(s, func(src server.Source) ([]entry.Entry, error) { return src.Entries(from, to, limit) })
+}
+
+func (s *slotSource) Newest(limit int) ([]entry.Entry, error) {
+	return through(s, func(src server.Source) ([]entry.Entry, error) { return src.Newest(limit) })
 }
 
 func (s *slotSource) Results(from, to int64) ([]server.Result, error) {

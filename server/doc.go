@@ -23,16 +23,8 @@
 //
 // The routes of version 1, in memory or on a socket that only the user can open:
 //
-//	POST /v1/sessions                    create
-//	GET  /v1/sessions                    list
-//	GET  /v1/sessions/{id}               a page of history: after, limit
-//	GET  /v1/sessions/{id}/frames        the event stream: after
-//	POST /v1/sessions/{id}/prompt
-//	POST /v1/sessions/{id}/resume
-//	POST /v1/sessions/{id}/abort
-//	POST /v1/sessions/{id}/check
-//
-// Commits nothing.
+// those that its capabilities name. Others of the contract are refused as
+// unsupported. Commits nothing.
 //
 // # Invariants
 //
@@ -41,5 +33,7 @@
 //   - A slow subscriber loses live frames, counted and told, and nothing else:
 //     that something was committed is a flag with a position, not an event.
 //   - The observer of the engine never waits for a subscriber.
+//   - A request with an idempotency key is carried out once, for as long as this
+//     process lives and the key is among the newest.
 //   - The position that a stream begins at is in its header before any frame.
 package server

@@ -19,6 +19,7 @@ import (
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/server/memlisten"
@@ -115,6 +116,8 @@ func (f *fakeSession) say(stop message.StopReason, u usage.Usage, blocks ...mess
 			for _, piece := range []string{b.Text[:half], b.Text[half:]} {
 				f.observe(engine.TextDelta{Strand: session.MainStrand, Op: f.current, Response: e, Block: i, Text: piece})
 			}
+		case message.ToolCall:
+			f.observe(engine.ToolCallDelta{Strand: session.MainStrand, Op: f.current, Response: e, Block: i, CallID: b.ID, Name: b.Name, Fragment: `{"path":`})
 		case message.Thinking:
 			f.observe(engine.ThinkingDelta{Strand: session.MainStrand, Op: f.current, Response: e, Block: i, Text: b.Thinking})
 		}
@@ -173,6 +176,11 @@ func (f *fakeSession) oneRun(prompt, answer string) id.OpID {
 	return op
 }
 
+var fakeTools = []Tool{
+	{Name: "read", Mount: words.MountedHands, Class: new(words.ClassRead), Path: new("path"), Exclusive: new(false), Repeats: new(true)},
+	{Name: "note", Mount: words.MountedBuiltin},
+}
+
 // The methods of Resident.
 
 func (f *fakeSession) ID() id.SessionID    { return f.self }
@@ -180,7 +188,7 @@ func (f *fakeSession) Source() Source      { return FromSession(&f.session.View)
 func (f *fakeSession) Info() (Info, error) { return f.info, nil }
 func (f *fakeSession) Close() error        { f.closed++; return nil }
 func (f *fakeSession) Level(string) (Level, error) {
-	return Level{Provider: "p", ModelID: "m", Mode: "default", Cwd: "/repo", Tools: 6}, nil
+	return Level{Provider: "p", ModelID: "m", Mode: "default", Cwd: "/repo", Tools: fakeTools}, nil
 }
 
 func (f *fakeSession) Check(context.Context) (Report, error) {
@@ -282,6 +290,10 @@ func (h *fakeHost) Read(_ context.Context, s id.SessionID) (Reader, error) {
 	h.reads++
 	h.mu.Unlock()
 	return h.find(s)
+}
+
+func (h *fakeHost) About() About {
+	return About{Build: "fake", Generation: 7, Modes: []words.PermissionMode{words.ModeDefault}, Store: "memory"}
 }
 
 func (h *fakeHost) List(context.Context) ([]Info, error) {

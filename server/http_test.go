@@ -68,14 +68,14 @@ func TestARunIsHeardFromPromptToEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := c.Prompt(t.Context(), f.self, wire.Prompt{Text: "hello", MaxTurns: new(int64(4)), PermissionMode: new(words.ModeAcceptEdits), Model: new("m")})
+	got, err := c.Prompt(t.Context(), f.self, wire.Prompt{Input: wire.Input{Text: "hello"}, MaxTurns: new(int64(4)), PermissionMode: new(words.ModeAcceptEdits), Model: new("m")})
 	if err != nil || got.Status != wire.Admitted || got.Operation.IsZero() {
 		t.Fatal(got, err)
 	}
 	if diff := cmp.Diff([]Prompt{{Strand: "main", Text: "hello", MaxTurns: new(int64(4)), Mode: new("acceptEdits"), Model: new("m")}}, f.prompts); diff != "" {
 		t.Error(diff)
 	}
-	if again, err := c.Prompt(t.Context(), f.self, wire.Prompt{Text: "and"}); err != nil || again.Status != wire.Queued || again.Operation != got.Operation {
+	if again, err := c.Prompt(t.Context(), f.self, wire.Prompt{Input: wire.Input{Text: "and"}}); err != nil || again.Status != wire.Queued || again.Operation != got.Operation {
 		t.Error(again, err)
 	}
 	f.say(message.ToolUse, counted, message.Thinking{Thinking: "hm"}, message.Text{Text: "I read."}, message.ToolCall{ID: "c1", Name: "read"})
@@ -88,11 +88,13 @@ func TestARunIsHeardFromPromptToEnd(t *testing.T) {
 	for _, f := range frames {
 		kinds = append(kinds, string(f.Kind()))
 	}
-	want := "run_start user_message reasoning_delta text_delta text_delta reasoning_end text_end tool_call turn_end " +
-		"tool_progress tool_result retry text_delta text_delta text_end turn_end run_end"
+	want := "last_turn_usage run_start user_message turn_start reasoning_delta text_delta text_delta tool_call_delta reasoning_end text_end " +
+		"tool_call tool_disclosure turn_end last_turn_usage " +
+		"tool_progress tool_result retry turn_start text_delta text_delta text_end turn_end last_turn_usage run_end"
 	if strings.Join(kinds, " ") != want {
 		t.Errorf("heard %s", strings.Join(kinds, " "))
 	}
+	frames = frames[1:] // the level of the older run
 	if frames[0].Operation != got.Operation || frames[len(frames)-1].Operation != got.Operation {
 		t.Error("the frames are of another run")
 	}
@@ -183,11 +185,11 @@ func TestLevelsAreRestatedOnAttach(t *testing.T) {
 	isStart := func(f wire.Frame) bool { return f.Kind() == wire.KindRunStart }
 	frames := follow(t, attach(wire.FromStart()), isStart)
 	last := frames[len(frames)-1]
-	if b := last.Body.(wire.RunStart); last.Operation != op || b.Tools != 6 || b.Cwd != "/repo" || b.Model.ModelID != "m" {
+	if b := last.Body.(wire.RunStart); last.Operation != op || b.Roster.State() != wire.StatedFact || b.Cwd != "/repo" || b.Model.ModelID != "m" {
 		t.Errorf("%+v", last)
 	}
-	if frames[len(frames)-2].Kind() != wire.KindUserMessage {
-		t.Errorf("the level stands behind %s", frames[len(frames)-2].Kind())
+	if frames[len(frames)-2].Kind() != wire.KindLastTurnUsage || frames[len(frames)-3].Kind() != wire.KindUserMessage {
+		t.Errorf("the level stands behind %s and %s", frames[len(frames)-3].Kind(), frames[len(frames)-2].Kind())
 	}
 	// The process cannot go on: those who are there and those who come are told.
 	stream := attach(wire.FromHead())
@@ -240,7 +242,7 @@ func TestASlowSubscriberLosesOnlyLiveFrames(t *testing.T) {
 		t.Errorf("came\n%sand not\n%s", got, want)
 	}
 	notice, ok := frames[0].Body.(wire.Notice)
-	if !ok || notice.Code != words.NoticeLiveDropped || notice.Facts[0] != (wire.Fact{Name: "count", Text: fmt.Sprint(5000 + 2 - maxWaiting)}) {
+	if !ok || notice.Code != words.NoticeLiveDropped || notice.Facts[0].Value.String() != fmt.Sprint(5000+4-maxWaiting) {
 		t.Errorf("the loss is told as %+v", frames[0].Body)
 	}
 }
@@ -355,12 +357,17 @@ func TestRefusalsHaveTheirCodes(t *testing.T) {
 		"no session":          {"GET", none, "", wire.UnknownSession},
 		"no session's frames": {"GET", none + "/frames", "", wire.UnknownSession},
 		"not an id":           {"GET", "/v1/sessions/seven", "", wire.BadRequest},
-		"a misspelt option":   {"POST", path + "/prompt", `{"text":"x","maxTurn":1}`, wire.BadRequest},
+		"no key":              {"POST", path + "/prompt", `{"text":"x"}`, wire.BadRequest},
+		"a request to come":   {"POST", path + "/fork", `{"key":"k"}`, wire.Unsupported},
+		"a list to come":      {"GET", path + "/background", "", wire.Unsupported},
+		"an option to come":   {"POST", path + "/prompt", `{"key":"k","text":"x","images":[{"mediaType":"image/png","data":"AA=="}]}`, wire.Unsupported},
+		"a wish for privacy":  {"POST", "/v1/sessions", `{"key":"k","cwd":"/repo","permissionMode":"default","memoryCapture":"off"}`, wire.Unsupported},
+		"a misspelt option":   {"POST", path + "/prompt", `{"key":"k","text":"x","maxTurn":1}`, wire.BadRequest},
 		"not JSON":            {"POST", path + "/prompt", `hello`, wire.BadRequest},
 		"no body":             {"POST", path + "/check", ``, wire.BadRequest},
 		"a body too large":    {"POST", path + "/abort", `{"strand":"` + strings.Repeat("x", wire.MaxBody) + `"}`, wire.TooLarge},
 		"a prompt too large":  {"POST", path + "/prompt", `{"text":"` + strings.Repeat("x", wire.MaxPromptBody) + `"}`, wire.TooLarge},
-		"no directory":        {"POST", "/v1/sessions", `{"cwd":"/gone","permissionMode":"default"}`, wire.BadCwd},
+		"no directory":        {"POST", "/v1/sessions", `{"key":"k","cwd":"/gone","permissionMode":"default"}`, wire.BadCwd},
 		"a bad limit":         {"GET", path + "?limit=0", "", wire.BadRequest},
 		"a bad cursor":        {"GET", path + "?after=x", "", wire.BadRequest},
 		"a void cursor":       {"GET", path + "/frames?after=0:1:1", "", wire.StaleCursor},
@@ -378,7 +385,7 @@ func TestRefusalsHaveTheirCodes(t *testing.T) {
 		var body bytes.Buffer
 		_, err = body.ReadFrom(resp.Body)
 		_ = resp.Body.Close()
-		e, derr := wire.DecodeErrorBody(body.Bytes())
+		e, derr := wire.DecodeAnswer[wire.ErrorBody](body.Bytes())
 		if err != nil || derr != nil || e.Code != c.want || resp.StatusCode != c.want.Status() || e.Message == "" {
 			t.Errorf("%s: %d %s %v %v", name, resp.StatusCode, body.Bytes(), err, derr)
 		}
@@ -416,7 +423,7 @@ func TestErrorsOfTheEngineSideHaveTheirCodes(t *testing.T) {
 func TestAPanicIsAnAnswer(t *testing.T) {
 	rec := &panicRecorder{}
 	answering(func(http.ResponseWriter, *http.Request) error { panic("a defect") })(rec, &http.Request{})
-	if e, err := wire.DecodeErrorBody(rec.body.Bytes()); err != nil || e.Code != wire.Internal || rec.status != 500 {
+	if e, err := wire.DecodeAnswer[wire.ErrorBody](rec.body.Bytes()); err != nil || e.Code != wire.Internal || rec.status != 500 {
 		t.Error(e, err, rec.status)
 	}
 }
@@ -487,7 +494,7 @@ func TestClosingEndsStreamsAndSessions(t *testing.T) {
 	if last == nil || time.Since(start) > 4*time.Second {
 		t.Errorf("the stream ended with %v after %v", last, time.Since(start))
 	}
-	if _, err := c.Prompt(t.Context(), f.self, wire.Prompt{Text: "x"}); err == nil {
+	if _, err := c.Prompt(t.Context(), f.self, wire.Prompt{Input: wire.Input{Text: "x"}}); err == nil {
 		t.Error("a closed server took a prompt")
 	}
 }

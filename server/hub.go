@@ -4,7 +4,6 @@ import (
 	"sync"
 
 	"github.com/loom-run/loom/core/id"
-	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/wire"
@@ -62,13 +61,16 @@ func (h *hub) observe(f engine.Fact) {
 			q.level(leveled{strand: f.Strand, op: f.Op})
 		}
 	case engine.StrandStopped:
-		s := stoppage{op: f.Op, body: wire.RunStopped(refusal(f.Err))}
+		s := stoppage{op: f.Op, body: stopped(refusal(f.Err))}
 		h.stopped[f.Strand] = s
 		for q := range h.queues {
 			q.level(leveled{strand: f.Strand, op: f.Op, stopped: &s})
 		}
 	default:
-		if frame, ok := h.live.frame(f); ok && len(h.queues) > 0 {
+		for _, frame := range h.live.frames(f) {
+			if len(h.queues) == 0 {
+				break
+			}
 			event := wire.AppendEvent(nil, frame)
 			for q := range h.queues {
 				q.pass(event)
@@ -84,24 +86,13 @@ func (h *hub) minted() (minted, error) {
 	return minted{session: h.session, generation: generation, source: source}, err
 }
 
-// runStart states what a run runs with.
-func (h *hub) runStart(strand string, op id.OpID) (wire.Frame, error) {
-	l, err := h.resident.Level(strand)
-	if err != nil {
-		return wire.Frame{}, err
-	}
-	return wire.Frame{
-		ID: "run/" + op.String(), Delivery: wire.Level, Session: h.session, Strand: strand, Operation: op,
-		Body: wire.RunStart{
-			Model: wire.ModelRef{Provider: l.Provider, ModelID: l.ModelID}, Mode: words.PermissionMode(l.Mode), Cwd: l.Cwd, Tools: max(l.Tools, 0),
-		},
-	}, nil
+// levelFrame is a level of a strand.
+func (h *hub) levelFrame(key, strand string, op id.OpID, b wire.Body) wire.Frame {
+	return wire.Frame{ID: key, Delivery: wire.Level, Session: h.session, Lane: laneOf(strand), Strand: strand, Operation: op, Body: b}
 }
 
 func (h *hub) runStopped(strand string, s stoppage) wire.Frame {
-	return wire.Frame{
-		ID: "stopped/" + s.op.String(), Delivery: wire.Level, Session: h.session, Strand: strand, Operation: s.op, Body: s.body,
-	}
+	return h.levelFrame("stopped/"+s.op.String(), strand, s.op, s.body)
 }
 
 // current is the level of the main strand: the run that is on, and whether it

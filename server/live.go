@@ -26,37 +26,65 @@ type offsets struct {
 }
 
 type block struct {
-	index     int
-	reasoning bool
+	index int
+	what  string // text, reasoning or arguments
 }
 
-// frame makes the live frame of a fact; ok is false for a fact that has none.
-func (l *live) frame(f engine.Fact) (wire.Frame, bool) {
+// frames makes the live frames of a fact, in order; most facts have one or none.
+func (l *live) frames(f engine.Fact) []wire.Frame {
 	switch f := f.(type) {
 	case engine.TextDelta:
-		seg, at, text := l.piece(f.Strand, f.Response, block{index: f.Block}, f.Text)
-		return l.of(f.Strand, f.Op, key("text", seg, at), wire.TextDelta{Segment: seg, Offset: at, Text: text}), text != ""
+		return l.delta(f.Strand, f.Op, f.Response, block{f.Block, "text"}, f.Text, func(seg wire.Segment, at int64, text string) wire.Body {
+			return wire.TextDelta{Segment: seg, Offset: at, Text: text}
+		})
 	case engine.ThinkingDelta:
-		seg, at, text := l.piece(f.Strand, f.Response, block{index: f.Block, reasoning: true}, f.Text)
-		return l.of(f.Strand, f.Op, key("reasoning", seg, at), wire.ReasoningDelta{Segment: seg, Offset: at, Text: text}), text != ""
+		return l.delta(f.Strand, f.Op, f.Response, block{f.Block, "reasoning"}, f.Text, func(seg wire.Segment, at int64, text string) wire.Body {
+			return wire.ReasoningDelta{Segment: seg, Offset: at, Text: text}
+		})
+	case engine.ToolCallDelta:
+		return l.delta(f.Strand, f.Op, f.Response, block{f.Block, "arguments"}, f.Fragment, func(seg wire.Segment, at int64, text string) wire.Body {
+			return wire.ToolCallDelta{
+				Segment: seg, CallID: strings.ToValidUTF8(f.CallID, "\uFFFD"), Name: strings.ToValidUTF8(f.Name, "\uFFFD"), Offset: at, Fragment: text,
+			}
+		})
 	case engine.ToolOutput:
-		return l.of(f.Strand, f.Op, "output/"+f.CallID+"/"+f.Stream+"/"+strconv.FormatInt(f.TotalBytes, 10), wire.ToolProgress{
+		return one(l.of(f.Strand, f.Op, "output/"+f.CallID+"/"+f.Stream+"/"+strconv.FormatInt(f.TotalBytes, 10), wire.ToolProgress{
 			CallID: f.CallID, Stream: f.Stream, Tail: tail(f.Tail), TotalBytes: count(f.TotalBytes),
-		}), true
+		}))
 	case engine.RetryScheduled:
-		return l.of(f.Strand, f.Op, "retry/"+f.Op.String()+"/"+strconv.FormatInt(f.Until, 10), wire.Retry{
+		return one(l.of(f.Strand, f.Op, "retry/"+f.Op.String()+"/"+strconv.FormatInt(f.Until, 10), wire.Retry{
 			Attempt: count(f.NextAttempt - 1), UntilMs: count(f.Until), Error: strings.ToValidUTF8(f.Message, "\uFFFD"),
-		}), true
+		}))
 	default:
-		return wire.Frame{}, false
+		return nil
 	}
+}
+
+func one(f wire.Frame) []wire.Frame { return []wire.Frame{f} }
+
+// delta makes the frames of a piece of a response. The first piece of a response
+// says that it is on its way.
+func (l *live) delta(strand string, op id.OpID, response id.EntryID, b block, text string, body func(wire.Segment, int64, string) wire.Body) (out []wire.Frame) {
+	if l.offsets[strand].response != response {
+		out = one(l.of(strand, op, "turn/"+response.String(), wire.TurnStart{Entry: response}))
+	}
+	seg, at, text := l.piece(strand, response, b, text)
+	if text != "" || b.what == "arguments" && at == 0 {
+		out = append(out, l.of(strand, op, key(b.what, seg, at), body(seg, at, text)))
+	}
+	return out
 }
 
 func (l *live) of(strand string, op id.OpID, key string, b wire.Body) wire.Frame {
+	return passing(l.session, strand, op, key, b)
+}
+
+// passing is a live frame.
+func passing(s id.SessionID, strand string, op id.OpID, key string, b wire.Body) wire.Frame {
 	if len(key) > wire.MaxWord {
 		key = key[:wire.MaxWord]
 	}
-	return wire.Frame{ID: strings.ToValidUTF8(key, "?"), Delivery: wire.Live, Session: l.session, Strand: strand, Operation: op, Body: b}
+	return wire.Frame{ID: strings.ToValidUTF8(key, "?"), Delivery: wire.Live, Session: s, Lane: laneOf(strand), Strand: strand, Operation: op, Body: b}
 }
 
 func key(what string, s wire.Segment, at int64) string {

@@ -13,6 +13,7 @@ import (
 	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/wire"
+	"github.com/loom-run/loom/wire/shape"
 )
 
 // A row's frames have the ordinals from 1, so that ordinal 0 of a seq is the
@@ -90,30 +91,71 @@ func (m minted) frames(after wire.Cursor, to int64) iter.Seq2[wire.Frame, error]
 func (m minted) row(seq int64, n int, key string, b wire.Body) wire.Frame {
 	return wire.Frame{
 		ID: key, Cursor: wire.Cursor{Generation: m.generation, Seq: seq, Ordinal: n}, Delivery: wire.Replay,
-		Session: m.session, Strand: session.MainStrand, Body: b,
+		Session: m.session, Lane: wire.LaneMain, Strand: session.MainStrand, Body: b,
 	}
+}
+
+// laneOf is the lane of a strand's frames.
+func laneOf(strand string) wire.Lane {
+	switch strand {
+	case "":
+		return wire.LaneSession
+	case session.MainStrand:
+		return wire.LaneMain
+	}
+	return wire.LaneAgent
+}
+
+// part makes frame n of an entry.
+func (m minted) part(e entry.Entry, n int, b wire.Body) wire.Frame {
+	f := m.row(e.Seq, n, entryKey(e.ID, n), b)
+	f.Parent = e.Parent
+	return f
 }
 
 // entry makes the frames of an entry. Entries that are no part of the
 // conversation have none.
 func (m minted) entry(e entry.Entry) []wire.Frame {
-	msg, ok := e.Body.(entry.Message)
-	if !ok {
+	one := func(b wire.Body) []wire.Frame { return []wire.Frame{m.part(e, 1, b)} }
+	switch body := e.Body.(type) {
+	case entry.Message:
+		switch msg := body.Message.(type) {
+		case *message.User:
+			return one(userMessage(e.ID, msg))
+		case *message.Assistant:
+			return m.assistant(e, msg)
+		case *message.ToolResult:
+			return one(toolResult(e.ID, msg))
+		default: // a custom message is between programs
+			return nil
+		}
+	case entry.Compaction:
+		return one(compaction(e.ID, body))
+	case entry.BranchSummary:
+		return one(branchSummary(e.ID, body))
+	default: // and so is a custom entry
 		return nil
 	}
-	one := func(b wire.Body) []wire.Frame {
-		return []wire.Frame{m.row(e.Seq, 1, entryKey(e.ID, 1), b)}
+}
+
+func compaction(e id.EntryID, c entry.Compaction) wire.CompactionBoundary {
+	return wire.CompactionBoundary{
+		Entry: e, Summary: shown(c.Summary), Bytes: int64(len(c.Summary)), TokensBefore: new(count(c.TokensBefore)),
+		Kept: len(c.RetainedTail), FromHook: c.FromHook, Usage: optUsage(c.Usage),
 	}
-	switch msg := msg.Message.(type) {
-	case *message.User:
-		return one(userMessage(e.ID, msg))
-	case *message.Assistant:
-		return m.assistant(e, msg)
-	case *message.ToolResult:
-		return one(toolResult(e.ID, msg))
-	default: // a custom message is between programs
+}
+
+func branchSummary(e id.EntryID, b entry.BranchSummary) wire.BranchSummary {
+	return wire.BranchSummary{
+		Entry: e, From: b.FromID, Summary: shown(b.Summary), Bytes: int64(len(b.Summary)), FromHook: b.FromHook, Usage: optUsage(b.Usage),
+	}
+}
+
+func optUsage(u *usage.Usage) *wire.Usage {
+	if u == nil {
 		return nil
 	}
+	return new(usageOf(*u))
 }
 
 func entryKey(e id.EntryID, n int) string { return "entry/" + e.String() + "/" + strconv.Itoa(n) }
@@ -121,7 +163,7 @@ func entryKey(e id.EntryID, n int) string { return "entry/" + e.String() + "/" +
 // assistant makes one frame of each content block, and the turn's end.
 func (m minted) assistant(e entry.Entry, msg *message.Assistant) []wire.Frame {
 	var out []wire.Frame
-	add := func(n int, b wire.Body) { out = append(out, m.row(e.Seq, n, entryKey(e.ID, n), b)) }
+	add := func(n int, b wire.Body) { out = append(out, m.part(e, n, b)) }
 	for i, b := range msg.Content {
 		seg := wire.Segment{Entry: e.ID, Block: i}
 		switch b := b.(type) {
@@ -145,7 +187,7 @@ func (m minted) assistant(e entry.Entry, msg *message.Assistant) []wire.Frame {
 }
 
 func userMessage(e id.EntryID, msg *message.User) wire.UserMessage {
-	out := wire.UserMessage{Entry: e}
+	out := wire.UserMessage{Entry: e, Author: authorOf(msg.Origin)}
 	for _, b := range msg.Content {
 		if _, ok := b.(message.Image); ok {
 			out.Images++
@@ -156,6 +198,25 @@ func userMessage(e id.EntryID, msg *message.User) wire.UserMessage {
 	return out
 }
 
+// authorOf says whom a message is attributed to.
+func authorOf(o *message.Origin) *wire.Author {
+	if o == nil {
+		return nil
+	}
+	kind := "human"
+	switch o.Kind() {
+	case message.PeerOrigin:
+		kind = "peer"
+	case message.StrandOrigin:
+		kind = "strand"
+	case message.HumanOrigin:
+	}
+	return &wire.Author{Kind: kind, ID: shownWord(o.Identity()), Label: o.Label()}
+}
+
+// shownWord cuts an identity to the length of a word, between characters.
+func shownWord(s string) string { return cut(s, wire.MaxWord) }
+
 // gateKey is the field of a result's details that records how the call was let
 // through or refused.
 const gateKey = "loom.gate.v1"
@@ -163,12 +224,14 @@ const gateKey = "loom.gate.v1"
 // Denied is the record of a call that was refused before it ran, as a field of its
 // result's details.
 func Denied(by words.DeniedBy) jsonv.Member {
-	return jsonv.F(gateKey, jsonv.Obj(
-		jsonv.F("disposition", jsonv.Str(string(words.GateDenied))), jsonv.F("deniedBy", jsonv.Str(string(by)))))
+	var w jsonv.Writer
+	shape.Append(&w, wire.Gate{Disposition: words.GateDenied, DeniedBy: &by})
+	return jsonv.F(gateKey, w.Tree())
 }
 
 func toolResult(e id.EntryID, msg *message.ToolResult) wire.ToolResult {
 	out := wire.ToolResult{Entry: e, CallID: msg.ToolCallID, Name: msg.ToolName, IsError: msg.IsError, Gate: gateOf(msg.Details)}
+	out.Structured, out.StructuredBytes = structuredOf(msg.Details)
 	for _, b := range msg.Content {
 		switch b := b.(type) {
 		case message.Text:
@@ -178,6 +241,28 @@ func toolResult(e id.EntryID, msg *message.ToolResult) wire.ToolResult {
 		}
 	}
 	return out
+}
+
+// structuredOf is what a tool says to programs, without the record of the gate.
+// What is too large is told by its size.
+func structuredOf(details *jsonv.Value) (*jsonv.Value, int64) {
+	if details == nil || details.Kind() != jsonv.Object {
+		return nil, 0
+	}
+	var rest []jsonv.Member
+	for name, v := range details.Fields() {
+		if name != gateKey {
+			rest = append(rest, jsonv.F(name, v))
+		}
+	}
+	if len(rest) == 0 {
+		return nil, 0
+	}
+	v := jsonv.Obj(rest...)
+	if n := len(v.Append(nil)); n > wire.MaxStructured {
+		return nil, int64(n)
+	}
+	return &v, 0
 }
 
 // gateOf reads the record of a gate. One that cannot be read is absent: it tells
@@ -190,12 +275,8 @@ func gateOf(details *jsonv.Value) *wire.Gate {
 	if !ok {
 		return nil
 	}
-	r := jsonv.Read(v, "server.gateOf")
-	g := wire.Gate{
-		Disposition: words.Disposition(r.Str("disposition")), Settlement: (*words.Settlement)(r.OptStr("settlement")),
-		DeniedBy: (*words.DeniedBy)(r.OptStr("deniedBy")), Origin: (*words.AskOrigin)(r.OptStr("origin")),
-	}
-	if r.Err() != nil {
+	g, err := shape.Decode[wire.Gate](v, "server.gateOf")
+	if err != nil {
 		return nil
 	}
 	return &g
@@ -203,10 +284,15 @@ func gateOf(details *jsonv.Value) *wire.Gate {
 
 // shown cuts a text to what a frame carries, between characters.
 func shown(text string) string {
-	if len(text) <= wire.MaxShownText {
+	return cut(text, wire.MaxShownText)
+}
+
+// cut keeps at most limit bytes of a text, between characters.
+func cut(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	n := wire.MaxShownText
+	n := limit
 	for n > 0 && !utf8.RuneStart(text[n]) {
 		n--
 	}
@@ -214,8 +300,10 @@ func shown(text string) string {
 }
 
 func (m minted) runEnd(r Result) wire.Frame {
-	f := m.row(r.Seq, 1, "result/"+r.Op.String(), wire.RunEnd{Cause: causeOf(r.Outcome), Usage: usageOf(r.Usage)})
-	f.Operation, f.Strand = r.Op, r.Strand
+	f := m.row(r.Seq, 1, "result/"+r.Op.String(), wire.RunEnd{
+		Terminal: causeOf(r.Outcome), Usage: usageOf(r.Usage), Gates: r.Gates, FinalEntry: r.Final,
+	})
+	f.Operation, f.Strand, f.Lane = r.Op, r.Strand, laneOf(r.Strand)
 	return f
 }
 

@@ -97,7 +97,7 @@ func TestFramesOfARun(t *testing.T) {
 	for _, frame := range all(t, f, wire.Cursor{}) {
 		got = append(got, fmt.Sprint(frame.Kind()))
 		if end, ok := frame.Body.(wire.RunEnd); ok {
-			if frame.Operation != op || end.Cause != (wire.Completed{}) {
+			if frame.Operation != op || end.Terminal != (wire.Completed{}) {
 				t.Errorf("the end is %+v of %v", end, frame.Operation)
 			}
 			if end.Usage.Input != 20 || *end.Usage.CostMicroUSD != 3000 || end.Usage.LowerBound || !end.Usage.Measured {
@@ -124,8 +124,11 @@ func TestEveryMessageHasItsFrames(t *testing.T) {
 		e.Seq = rapid.Int64Range(1, 1<<40).Draw(t, "seq")
 		frames := m.entry(e)
 		want := 0
-		if msg, ok := e.Body.(entry.Message); ok {
-			switch msg := msg.Message.(type) {
+		switch body := e.Body.(type) {
+		case entry.Compaction, entry.BranchSummary:
+			want = 1
+		case entry.Message:
+			switch msg := body.Message.(type) {
 			case *message.Assistant:
 				want = len(msg.Content) + 1
 			case *message.User, *message.ToolResult:
@@ -331,5 +334,107 @@ func TestDeltasArePlacedBehindEachOther(t *testing.T) {
 	}
 	if !slices.ContainsFunc(items, func(it item) bool { return it.level != nil }) {
 		t.Error("the start of the run was not told")
+	}
+}
+
+func TestWhatAToolSaysToProgramsIsOnTheFrame(t *testing.T) {
+	details := jsonv.Obj(jsonv.F("exitCode", jsonv.Num(3)), Denied(words.DeniedByMode))
+	v, size := structuredOf(&details)
+	if v == nil || v.String() != `{"exitCode":3}` || size != 0 {
+		t.Errorf("%v %d", v, size)
+	}
+	for name, d := range map[string]jsonv.Value{
+		"nothing but a gate": jsonv.Obj(Denied(words.DeniedByMode)), "an empty object": jsonv.Obj(), "no object": jsonv.Str("x"),
+	} {
+		if v, size := structuredOf(&d); v != nil || size != 0 {
+			t.Errorf("%s: %v %d", name, v, size)
+		}
+	}
+	large := jsonv.Obj(jsonv.F("rows", jsonv.Str(strings.Repeat("x", wire.MaxStructured))))
+	if v, size := structuredOf(&large); v != nil || size != int64(len(large.Append(nil))) {
+		t.Errorf("%d bytes are carried", size)
+	}
+}
+
+func TestTheGatesOfARunAreOnItsEnd(t *testing.T) {
+	f := newFakeSession(t, 1)
+	for _, call := range []string{"first", "second"} { // a run has its own gates only
+		f.begin("p")
+		f.result("ran", "ok")
+		f.result(call, "no", Denied(words.DeniedByMode))
+		f.end(machine.OutcomeCompleted, nil)
+		frames := all(t, f, wire.Cursor{})
+		end := frames[len(frames)-1].Body.(wire.RunEnd)
+		if len(end.Gates) != 1 || end.Gates[0].CallID != call || *end.Gates[0].DeniedBy != words.DeniedByMode {
+			t.Errorf("%+v", end.Gates)
+		}
+	}
+	f.begin("p")
+	f.end(machine.OutcomeCompleted, nil)
+	frames := all(t, f, wire.Cursor{})
+	if end := frames[len(frames)-1].Body.(wire.RunEnd); end.Gates == nil || len(end.Gates) != 0 {
+		t.Errorf("a run without a record says %#v", end.Gates)
+	}
+}
+
+func TestAManifestSaysWhatIsOffered(t *testing.T) {
+	m := manifest(Level{Provider: "p", ModelID: "m", Mode: "default", Cwd: "/repo", Tools: fakeTools})
+	roster, ok := m.Roster.Get()
+	if !ok || roster.Count != 2 || roster.Tools[0].Name != "read" || !roster.DigestAgrees() {
+		t.Errorf("%+v", m.Roster)
+	}
+	if hands, ok := m.Hands.Get(); !ok || len(hands.Tools) != 1 || hands.Tools[0] != "read" {
+		t.Errorf("the hands are %s", m.Hands)
+	}
+	if m.MCP.State() != wire.StatedNone {
+		t.Errorf("tool servers: %s", m.MCP)
+	}
+	bare := manifest(Level{})
+	if hands, ok := bare.Hands.Get(); !ok || len(hands.Tools) != 0 {
+		t.Errorf("no hands are %s", bare.Hands)
+	}
+	if roster, ok := bare.Roster.Get(); !ok || roster.Count != 0 || !roster.DigestAgrees() {
+		t.Errorf("an empty roster is %s", bare.Roster)
+	}
+	// As it is sent it can be read.
+	f := wire.Frame{ID: "k", Delivery: wire.Level, Session: newFakeSession(t, 1).self, Lane: wire.LaneMain, Body: m}
+	read, err := wire.DecodeFrame(f.Append(nil))
+	if err != nil || read.Body.(wire.RunStart).Roster.String() != m.Roster.String() {
+		t.Errorf("%+v %v", read.Body, err)
+	}
+}
+
+func TestADisclosureSaysNoMoreThanIsKnown(t *testing.T) {
+	call := func(name, path string) wire.ToolCall {
+		return wire.ToolCall{CallID: "c", Name: name, Arguments: jsonv.Obj(jsonv.F("path", jsonv.Str(path)))}
+	}
+	d := disclose(fakeTools, call("read", "a/b"))
+	if *d.Class != words.ClassRead || *d.Target != "a/b" || *d.Mount != words.MountedHands || d.CallID != "c" {
+		t.Errorf("%+v", d)
+	}
+	if d := disclose(fakeTools, call("note", "a")); d.Class != nil || d.Target != nil {
+		t.Errorf("of a tool without a face: %+v", d)
+	}
+	if d := disclose(fakeTools, call("gone", "a")); d.Class != nil || d.Mount != nil || d.Name != "gone" {
+		t.Errorf("of a tool that is not offered: %+v", d)
+	}
+	if d := disclose(fakeTools, call("read", strings.Repeat("é", maxTarget))); len(*d.Target) != maxTarget {
+		t.Errorf("a target of %d bytes", len(*d.Target))
+	}
+	odd := wire.ToolCall{Name: "read", Arguments: jsonv.Arr(jsonv.Num(1))}
+	if d := disclose(fakeTools, odd); d.Target != nil {
+		t.Errorf("of odd arguments: %+v", d)
+	}
+}
+
+func TestAContextIsOnlyAsLargeAsItWasCounted(t *testing.T) {
+	u := wire.Usage{Input: 10, Output: 2, CacheRead: 5, CacheWrite: 1, Measured: true}
+	if got := turnUsage(wire.TurnEnd{Usage: u}); got.ContextTokens == nil || *got.ContextTokens != 18 {
+		t.Errorf("%+v", got)
+	}
+	for name, u := range map[string]wire.Usage{"not measured": {}, "a part": {Input: 10, Measured: true, LowerBound: true}} {
+		if got := turnUsage(wire.TurnEnd{Usage: u}); got.ContextTokens != nil {
+			t.Errorf("%s: %d", name, *got.ContextTokens)
+		}
 	}
 }

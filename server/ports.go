@@ -21,6 +21,25 @@ type Host interface {
 	Read(ctx context.Context, s id.SessionID) (Reader, error)
 	// List tells what sessions there are, newest first.
 	List(ctx context.Context) ([]Info, error)
+	// About is what the host says of itself. It does not change while it lives.
+	About() About
+}
+
+// About is what a host can do, beside what every server does.
+type About struct {
+	Build string // of the program, for people; may be empty
+	// Generation is larger for each process that serves the same place.
+	Generation int64
+	Modes      []words.PermissionMode // that it offers
+	Store      string                 // what keeps sessions, in one word; empty when it does not say
+	SQL        *SQL                   // nil: there is no SQL under it
+}
+
+// SQL is the database under the sessions.
+type SQL struct {
+	Backend    string
+	Durability string // what an acknowledged commit survives, in the backend's word; may be empty
+	Fence      string // what keeps a second writer out
 }
 
 // Reader reads one session.
@@ -77,7 +96,17 @@ type Level struct {
 	Provider, ModelID string
 	Mode              string
 	Cwd               string
-	Tools             int
+	Tools             []Tool // as they are offered, in order
+}
+
+// Tool is one tool that a model is offered. What is nil is not known.
+type Tool struct {
+	Name      string
+	Mount     words.MountCondition
+	Class     *words.ToolClass
+	Path      *string // the argument that names its target
+	Exclusive *bool   // it runs alone
+	Repeats   *bool   // it may be run again after a crash
 }
 
 // Info describes a session in a list. What could not be read is nil.

@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/wire"
 )
 
 // Bounds of what waits for one subscriber.
@@ -20,11 +21,13 @@ type item struct {
 	level  *leveled
 }
 
-// leveled is a level that changed: a run started, or a strand stopped.
+// leveled is a level that changed: a run started, a strand stopped, or a response
+// was counted.
 type leveled struct {
 	strand  string
 	op      id.OpID
 	stopped *stoppage
+	usage   *wire.LastTurnUsage
 }
 
 // queue is what waits for one subscriber. The one who fills it never waits: live

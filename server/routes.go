@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/loom-run/loom/core/id"
@@ -14,22 +15,71 @@ import (
 
 // routes is the table of what can be asked.
 func (s *Server) routes() {
-	v := "/v" + strconv.Itoa(wire.Version)
-	for pattern, handle := range map[string]func(http.ResponseWriter, *http.Request) error{
-		"POST " + v + "/sessions":             s.postSession,
-		"GET " + v + "/sessions":              s.getSessions,
-		"GET " + v + "/sessions/{id}":         s.getPage,
-		"GET " + v + "/sessions/{id}/frames":  s.frames,
-		"POST " + v + "/sessions/{id}/prompt": s.postPrompt,
-		"POST " + v + "/sessions/{id}/resume": s.postResume,
-		"POST " + v + "/sessions/{id}/abort":  s.postAbort,
-		"POST " + v + "/sessions/{id}/check":  s.postCheck,
-		"/": func(_ http.ResponseWriter, r *http.Request) error {
-			return Refuse(wire.NoRoute, fmt.Sprintf("there is nothing at %s %s in version %d", r.Method, r.URL.Path, wire.Version))
-		},
-	} {
-		s.mux.HandleFunc(pattern, answering(handle))
+	handle(s, wire.GetProbe, func(*http.Request, struct{}) (wire.Probe, error) { return s.probe(), nil })
+	handle(s, wire.GetCapabilities, func(*http.Request, struct{}) (wire.Capabilities, error) { return s.capabilities(), nil })
+	handle(s, wire.PostSession, s.postSession)
+	handle(s, wire.GetSessions, s.getSessions)
+	handle(s, wire.GetPage, s.getPage)
+	handle(s, wire.PostPrompt, s.postPrompt)
+	handle(s, wire.PostResume, s.postResume)
+	handle(s, wire.PostAbort, s.postAbort)
+	handle(s, wire.PostCheck, s.postCheck)
+	s.mount(wire.GetFrames, s.frames)
+
+	// What the contract has beyond that is answered as such, and not as a path that
+	// does not exist.
+	for _, route := range wire.Routes() {
+		if !slices.Contains(s.handled, route.Name) {
+			s.mux.HandleFunc(pattern(route), answering(func(http.ResponseWriter, *http.Request) error {
+				return Refuse(wire.Unsupported, "this engine has no "+route.Name+"; nothing was changed")
+			}))
+		}
 	}
+	s.mux.HandleFunc("/", answering(func(_ http.ResponseWriter, r *http.Request) error {
+		return Refuse(wire.NoRoute, fmt.Sprintf("there is nothing at %s %s in version %d", r.Method, r.URL.Path, wire.Version))
+	}))
+}
+
+func pattern(route *wire.Spec) string { return route.Method + " " + wire.Prefix() + route.Path }
+
+// mount serves a route and counts it among those that are carried out.
+func (s *Server) mount(route *wire.Spec, h func(http.ResponseWriter, *http.Request) error) {
+	s.handled = append(s.handled, route.Name)
+	s.mux.HandleFunc(pattern(route), answering(h))
+}
+
+// handle serves a route with what carries it out: the body is read and the answer
+// written here. A request that carries an idempotency key is carried out once.
+func handle[Q, R any](s *Server, route wire.Route[Q, R], do func(*http.Request, Q) (R, error)) {
+	s.mount(route.Spec, func(w http.ResponseWriter, r *http.Request) error {
+		var q Q
+		if route.Request == nil {
+			answer, err := do(r, q)
+			if err == nil {
+				send(w, route.Status, wire.Encode(answer))
+			}
+			return err
+		}
+		data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, route.Limit))
+		if err == nil {
+			q, err = wire.DecodeRequest[Q](data)
+		}
+		if err != nil {
+			return badRequest(err)
+		}
+		key := ""
+		if m, ok := any(q).(interface{ IdempotencyKey() string }); ok {
+			key = m.IdempotencyKey()
+		}
+		body, err := s.once.do(r.Context(), key, r.URL.Path, data, func() ([]byte, error) {
+			answer, err := do(r, q)
+			return wire.Encode(answer), err
+		})
+		if err == nil {
+			send(w, route.Status, body)
+		}
+		return err
+	})
 }
 
 // answering sends the error of a handler. A defect of ours becomes an answer too:
@@ -55,7 +105,7 @@ func refuse(w http.ResponseWriter, e wire.ErrorBody) {
 	if status == 0 {
 		status = http.StatusInternalServerError
 	}
-	send(w, status, e.Append(nil))
+	send(w, status, wire.Encode(e))
 }
 
 func send(w http.ResponseWriter, status int, body []byte) {
@@ -65,22 +115,8 @@ func send(w http.ResponseWriter, status int, body []byte) {
 	_, _ = w.Write(body) // a client that is gone has nothing to be told
 }
 
-// read reads a request body of bounded size.
-func read[T any](w http.ResponseWriter, r *http.Request, limit int64, decode func([]byte) (T, error)) (T, error) {
-	var none T
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
-	if err != nil {
-		return none, badRequest(err)
-	}
-	v, err := decode(data)
-	if err != nil {
-		return none, badRequest(err)
-	}
-	return v, nil
-}
-
 func sessionID(r *http.Request) (id.SessionID, error) {
-	sid, err := id.ParseSessionID(r.PathValue("id"))
+	sid, err := id.ParseSessionID(r.PathValue("session"))
 	if err != nil {
 		return id.SessionID{}, badRequest(err)
 	}
@@ -96,38 +132,51 @@ func (s *Server) session(r *http.Request) (*hub, error) {
 	return s.resident(r.Context(), sid)
 }
 
-func (s *Server) postSession(w http.ResponseWriter, r *http.Request) error {
-	q, err := read(w, r, wire.MaxBody, wire.DecodeCreateSession)
-	if err != nil {
-		return err
+func (s *Server) postSession(r *http.Request, q wire.CreateSession) (none wire.Created, err error) {
+	if err := unsupported(
+		option{"name", q.Name != nil}, option{"excludeAllTools", q.ExcludeAllTools},
+		option{"approverPosture", q.ApproverPosture != nil}, option{"memoryCapture", q.MemoryCapture != nil},
+	); err != nil {
+		return none, err
 	}
 	h, err := s.create(r.Context(), NewSession{Cwd: q.Cwd, Model: q.Model, Mode: string(q.PermissionMode), MaxTurns: q.MaxTurns})
 	if err != nil {
-		return err
+		return none, err
 	}
 	m, err := h.minted()
 	if err != nil {
-		return err
+		return none, err
 	}
 	cursor, err := m.head()
-	if err != nil {
-		return err
+	return wire.Created{Session: h.session, Cursor: cursor}, err
+}
+
+// option is a field of a request that this engine cannot carry out.
+type option struct {
+	name  string
+	given bool
+}
+
+// unsupported refuses a request for something that would silently be off.
+func unsupported(options ...option) error {
+	for _, o := range options {
+		if o.given {
+			return Refuse(wire.Unsupported, "this engine has no "+o.name+"; nothing was changed, leave it out or use one that has it")
+		}
 	}
-	send(w, http.StatusCreated, wire.Created{Session: h.session, Cursor: cursor}.Append(nil))
 	return nil
 }
 
-func (s *Server) getSessions(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) getSessions(r *http.Request, _ struct{}) (list wire.SessionList, err error) {
 	infos, err := s.host.List(r.Context())
 	if err != nil {
-		return err
+		return list, err
 	}
-	list := wire.SessionList{Sessions: make([]wire.SessionInfo, len(infos))}
+	list.Sessions = make([]wire.SessionInfo, len(infos))
 	for i, info := range infos {
 		list.Sessions[i] = s.info(info)
 	}
-	send(w, http.StatusOK, list.Append(nil))
-	return nil
+	return list, nil
 }
 
 // info completes what a host tells about a session with what is known here: one
@@ -156,32 +205,27 @@ func (s *Server) info(i Info) wire.SessionInfo {
 // defaultPage is how many frames a page has when the client does not say.
 const defaultPage = 200
 
-func (s *Server) getPage(w http.ResponseWriter, r *http.Request) error {
+func (s *Server) getPage(r *http.Request, _ struct{}) (none wire.SessionPage, err error) {
 	sid, err := sessionID(r)
 	if err != nil {
-		return err
+		return none, err
 	}
 	from, err := wire.ParseFrom(r.URL.Query().Get("after"))
 	if err != nil {
-		return badRequest(err)
+		return none, badRequest(err)
 	}
 	limit := defaultPage
 	if text := r.URL.Query().Get("limit"); text != "" {
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > wire.MaxPage {
-			return badRequest(fmt.Errorf("limit is 1 to %d", wire.MaxPage))
+			return none, badRequest(fmt.Errorf("limit is 1 to %d", wire.MaxPage))
 		}
 	}
 	reader, done, err := s.reader(r.Context(), sid)
 	if err != nil {
-		return err
+		return none, err
 	}
 	defer done()
-	page, err := s.page(reader, sid, from, limit)
-	if err != nil {
-		return err
-	}
-	send(w, http.StatusOK, page.Append(nil))
-	return nil
+	return s.page(reader, sid, from, limit)
 }
 
 // pageBytes is how large a page may grow before it ends early.
@@ -225,91 +269,66 @@ func strandOf(s *string) string {
 	return *s
 }
 
-func (s *Server) postPrompt(w http.ResponseWriter, r *http.Request) error {
-	q, err := read(w, r, wire.MaxPromptBody, wire.DecodePrompt)
-	if err != nil {
-		return err
+func (s *Server) postPrompt(r *http.Request, q wire.Prompt) (none wire.Prompted, err error) {
+	if err := unsupported(option{"images", len(q.Images) > 0}); err != nil {
+		return none, err
 	}
 	h, err := s.session(r)
 	if err != nil {
-		return err
+		return none, err
 	}
 	got, err := h.resident.Prompt(r.Context(), Prompt{
 		Strand: strandOf(q.Strand), Text: q.Text, MaxTurns: q.MaxTurns, Model: q.Model, Mode: (*string)(q.PermissionMode),
 	})
 	if err != nil {
-		return err
+		return none, err
 	}
 	receipt := wire.Prompted{Status: wire.Admitted, Operation: got.Op, Seq: got.Seq}
 	if got.Queued {
 		receipt.Status = wire.Queued
 	}
-	send(w, http.StatusAccepted, receipt.Append(nil))
-	return nil
+	return receipt, nil
 }
 
-func (s *Server) postResume(w http.ResponseWriter, r *http.Request) error {
-	q, err := read(w, r, wire.MaxBody, wire.DecodeResume)
-	if err != nil {
-		return err
-	}
+func (s *Server) postResume(r *http.Request, q wire.Resume) (receipt wire.Resumed, err error) {
 	h, err := s.session(r)
 	if err != nil {
-		return err
+		return receipt, err
 	}
 	op, ok, err := h.resident.Resume(r.Context(), Resume{Strand: strandOf(q.Strand), MaxTurns: q.MaxTurns, Mode: (*string)(q.PermissionMode)})
-	if err != nil {
-		return err
+	if ok {
+		receipt.Operation = op
 	}
-	if !ok {
-		op = id.OpID{}
-	}
-	send(w, http.StatusAccepted, wire.Resumed{Operation: op}.Append(nil))
-	return nil
+	return receipt, err
 }
 
-func (s *Server) postAbort(w http.ResponseWriter, r *http.Request) error {
-	q, err := read(w, r, wire.MaxBody, wire.DecodeAbort)
-	if err != nil {
-		return err
-	}
+func (s *Server) postAbort(r *http.Request, q wire.Abort) (receipt wire.AbortReceipt, err error) {
 	h, err := s.session(r)
 	if err != nil {
-		return err
+		return receipt, err
 	}
 	_, ok, err := h.resident.Abort(strandOf(q.Strand))
-	if err != nil {
-		return err
-	}
-	receipt := wire.AbortReceipt{Status: wire.NothingRunning}
+	receipt.Status = wire.NothingRunning
 	if ok {
 		receipt.Status = wire.Aborting
 	}
-	send(w, http.StatusAccepted, receipt.Append(nil))
-	return nil
+	return receipt, err
 }
 
-func (s *Server) postCheck(w http.ResponseWriter, r *http.Request) error {
-	if _, err := read(w, r, wire.MaxBody, wire.DecodeEmpty); err != nil {
-		return err
-	}
+func (s *Server) postCheck(r *http.Request, _ wire.CheckSession) (report wire.CheckReport, err error) {
 	sid, err := sessionID(r)
 	if err != nil {
-		return err
+		return report, err
 	}
 	reader, done, err := s.reader(r.Context(), sid)
 	if err != nil {
-		return err
+		return report, err
 	}
 	defer done()
 	got, err := reader.Check(r.Context())
-	if err != nil {
-		return err
-	}
-	report := wire.CheckReport{Rows: got.Rows}
+	report.Rows = got.Rows
 	for _, f := range got.Findings {
 		report.Findings = append(report.Findings, wire.Finding(f))
 	}
-	send(w, http.StatusOK, report.Append(nil))
-	return nil
+	return report, err
 }

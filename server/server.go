@@ -20,6 +20,9 @@ type Server struct {
 	mux  *http.ServeMux
 	http *http.Server
 	end  context.CancelFunc
+	once once
+
+	handled []string // the names of the routes that are carried out
 
 	mu     sync.Mutex // guards what follows
 	hubs   map[id.SessionID]*hub

@@ -6,11 +6,13 @@ import (
 
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/wire"
 )
 
 // Source is the replayable part of one session. Its rows never change and their
@@ -24,6 +26,8 @@ type Source interface {
 	Entries(from, to int64, limit int) ([]entry.Entry, error)
 	// Results returns the results of runs with from ≤ seq ≤ to, by ascending seq.
 	Results(from, to int64) ([]Result, error)
+	// Newest returns the newest rows, the newest first.
+	Newest(limit int) ([]entry.Entry, error)
 }
 
 // Result is the committed end of a run.
@@ -32,7 +36,9 @@ type Result struct {
 	Strand  string
 	Op      id.OpID
 	Outcome Outcome
-	Usage   usage.Usage // of all requests of the run
+	Usage   usage.Usage       // of all requests of the run
+	Gates   []wire.GateRecord // the records of its calls, in order; never nil
+	Final   id.EntryID        // the response that ended it; may be absent
 }
 
 // Outcome is how a run ended: completed, failed or aborted.
@@ -56,7 +62,7 @@ type sessionSource struct{ session *session.View }
 func (s sessionSource) Generation() (int64, error) { return firstGeneration, nil }
 
 func (s sessionSource) Head() (int64, error) {
-	newest, err := s.session.Rows().ScanEntries(storage.EntryQuery{Order: storage.NewestFirst, Limit: new(1)})
+	newest, err := s.Newest(1)
 	if err != nil {
 		return 0, err
 	}
@@ -80,6 +86,10 @@ func (s sessionSource) newestResult() (int64, error) {
 
 func (s sessionSource) Entries(from, to int64, limit int) ([]entry.Entry, error) {
 	return s.session.Rows().ScanEntries(storage.EntryQuery{FromSeq: &from, ToSeq: &to, Order: storage.OldestFirst, Limit: &limit})
+}
+
+func (s sessionSource) Newest(limit int) ([]entry.Entry, error) {
+	return s.session.Rows().ScanEntries(storage.EntryQuery{Order: storage.NewestFirst, Limit: &limit})
 }
 
 // Results lists all results, but only when there is one that is new enough: that
@@ -122,12 +132,42 @@ func (s sessionSource) result(c storage.KeyedCell, before int64) (r Result, ok b
 	if err != nil {
 		return Result{}, false, err
 	}
-	r = Result{Seq: c.Seq, Strand: session.MainStrand, Op: last.OperationID, Outcome: Outcome{Word: string(last.Outcome)}, Usage: usage.Zero()}
+	r = Result{
+		Seq: c.Seq, Strand: session.MainStrand, Op: last.OperationID, Outcome: Outcome{Word: string(last.Outcome)},
+		Usage: usage.Zero(), Final: last.FinalAssistant,
+	}
 	for _, row := range rows {
 		r.Usage = r.Usage.Add(row.Usage)
 	}
 	if last.Error != nil {
 		r.Outcome.Code, r.Outcome.Message = last.Error.Code, last.Error.Message
 	}
-	return r, true, nil
+	r.Gates, err = s.gates(before+1, c.Seq)
+	return r, err == nil, err
+}
+
+// gates collects the records of the calls between two rows.
+func (s sessionSource) gates(from, to int64) ([]wire.GateRecord, error) {
+	found := []wire.GateRecord{}
+	for {
+		rows, err := s.Entries(from, to, pageRows)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range rows {
+			from = e.Seq + 1
+			msg, ok := e.Body.(entry.Message)
+			if !ok {
+				continue
+			}
+			if r, ok := msg.Message.(*message.ToolResult); ok {
+				if g := gateOf(r.Details); g != nil {
+					found = append(found, wire.GateRecord{CallID: r.ToolCallID, Gate: *g})
+				}
+			}
+		}
+		if len(rows) < pageRows {
+			return found, nil
+		}
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/wire"
@@ -72,14 +73,16 @@ func (m minted) start(from wire.From) (start wire.Cursor, head int64, err error)
 
 // subscriber writes one event stream.
 type subscriber struct {
-	hub    *hub
-	minted minted
-	queue  *queue
-	cursor wire.Cursor // behind the newest replay frame that was written
-	stated id.OpID     // of the newest run start that was written
-	out    http.ResponseWriter
-	rc     *http.ResponseController
-	buf    []byte
+	hub       *hub
+	minted    minted
+	queue     *queue
+	cursor    wire.Cursor // behind the newest replay frame that was written
+	stated    id.OpID     // of the newest run start that was written
+	tools     []Tool      // that this run is offered
+	following bool        // what is replayed was just committed
+	out       http.ResponseWriter
+	rc        *http.ResponseController
+	buf       []byte
 }
 
 // run replays up to head, states the levels, and then follows the queue. It ends
@@ -159,7 +162,7 @@ func (s *subscriber) drain() error {
 				return err
 			}
 		default:
-			if err := s.replay(it.commit); err != nil {
+			if err := s.follow(it.commit); err != nil {
 				return err
 			}
 		}
@@ -175,6 +178,32 @@ func (s *subscriber) drain() error {
 // flushBytes is how much is gathered before it is written.
 const flushBytes = 64 << 10
 
+// follow writes the frames of rows that were just committed, and what is known
+// beside them.
+func (s *subscriber) follow(to int64) error {
+	s.following = true
+	defer func() { s.following = false }()
+	return s.replay(to)
+}
+
+// beside writes what a frame entails that was just committed: what a call is, and
+// what the newest response consumed.
+func (s *subscriber) beside(f wire.Frame) error {
+	if !s.following {
+		return nil
+	}
+	switch b := f.Body.(type) {
+	case wire.ToolCall:
+		if !s.stated.IsZero() {
+			s.write(passing(f.Session, f.Strand, s.stated, "disclosure/"+f.ID, disclose(s.tools, b)))
+		}
+	case wire.TurnEnd:
+		return s.level(leveled{strand: f.Strand, usage: new(turnUsage(b))})
+	default: // the rest stands for itself
+	}
+	return nil
+}
+
 // replay writes the frames of rows up to a seq.
 func (s *subscriber) replay(to int64) error {
 	if to < s.cursor.Seq {
@@ -186,6 +215,9 @@ func (s *subscriber) replay(to int64) error {
 		}
 		s.write(f)
 		s.cursor = f.Cursor
+		if err := s.beside(f); err != nil {
+			return err
+		}
 		if len(s.buf) >= flushBytes {
 			if err := s.flush(); err != nil {
 				return err
@@ -202,6 +234,13 @@ func (s *subscriber) levels() ([]leveled, error) {
 		return nil, err
 	}
 	var out []leveled
+	// A gauge is left out where a row behind it cannot be read: who runs or reads the
+	// session is told of that, and a subscription at its head needs none of it.
+	if newest, err := s.minted.source.Newest(newestRows); err == nil {
+		if u, ok := lastTurn(newest); ok {
+			out = append(out, leveled{strand: session.MainStrand, usage: &u})
+		}
+	}
 	if running {
 		out = append(out, leveled{strand: session.MainStrand, op: op})
 	}
@@ -217,24 +256,28 @@ func (s *subscriber) level(l leveled) error {
 		s.write(s.hub.runStopped(l.strand, *l.stopped))
 		return nil
 	}
+	if l.usage != nil {
+		s.write(s.hub.levelFrame("usage/"+l.usage.Entry.String(), l.strand, id.OpID{}, *l.usage))
+		return nil
+	}
 	if l.op == s.stated {
 		return nil
 	}
-	f, err := s.hub.runStart(l.strand, l.op)
+	with, err := s.hub.resident.Level(l.strand)
 	if err != nil {
 		return err
 	}
-	s.stated = l.op
-	s.write(f)
+	s.stated, s.tools = l.op, with.Tools
+	s.write(s.hub.levelFrame("run/"+l.op.String(), l.strand, l.op, manifest(with)))
 	return nil
 }
 
 func (s *subscriber) droppedNotice(n int64) wire.Frame {
 	return wire.Frame{
-		ID: "dropped/" + s.cursor.String() + "/" + strconv.FormatInt(n, 10), Delivery: wire.Live, Session: s.hub.session,
+		ID: "dropped/" + s.cursor.String() + "/" + strconv.FormatInt(n, 10), Delivery: wire.Live, Session: s.hub.session, Lane: wire.LaneSession,
 		Body: wire.Notice{
 			Code: words.NoticeLiveDropped, Audience: words.ForOperator,
-			Facts: []wire.Fact{{Name: "count", Text: strconv.FormatInt(n, 10)}},
+			Facts: wire.Facts{{Name: "count", Value: jsonv.Num(n)}},
 		},
 	}
 }

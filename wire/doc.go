@@ -11,15 +11,18 @@
 // # Key types
 //
 // [Frame] is one fact: an envelope and a sealed [Body] per [Kind]. [Delivery]
-// says which of three promises a frame makes. [Cursor] is a position in the
-// replayable part of a session, [From] is where a subscription starts. [Cause]
-// is how a run ended. The requests ([CreateSession], [Prompt], [Resume],
-// [Abort]) have receipts; a refusal is an [ErrorBody] with a closed [Code].
+// says which of three promises a frame makes, [Lane] what kind of work it belongs
+// to. [Cursor] is a position in the replayable part of a session, [From] is where
+// a subscription starts. [Cause] is how a run ended, [Pending] what waits for a
+// person, [Stated] a fact that may be absent, none, unreadable or there. A [Route]
+// is one thing that can be asked, with the types of its request and answer;
+// [Routes] is all of them. A refusal is an [ErrorBody] with a closed [Code].
+// [Capabilities] says what a server has of all this.
 //
 // # Relationships
 //
-// Imports core only. Known to server and to clients; nothing between them
-// imports it.
+// Imports core and wire/shape, its codec. Known to server and to clients; nothing
+// between them imports it.
 //
 // # Traffic
 //
@@ -35,6 +38,9 @@
 //     the contract is kept apart from that ([Broken]), because the first is our
 //     age and the second is the other side's fault.
 //   - Turn ends always carry usage, and run ends always carry a cause.
+//   - Every request that changes something carries an idempotency key.
+//   - The contract is larger than any engine. What an engine has none of is said in
+//     its capabilities, and asking for it is refused as unsupported.
 //   - Absent, unknown and zero are three things: a cost that nobody knows is
 //     absent, and a usage that nobody measured says so.
 package wire

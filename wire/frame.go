@@ -4,6 +4,7 @@ import (
 	"github.com/loom-run/loom/core/corrupt"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/wire/shape"
 )
 
 // Bounds of a frame.
@@ -12,12 +13,7 @@ const (
 	// text of a segment.
 	MaxFrame = 128 << 20
 	// MaxWord bounds ids, kinds, strands and codes, in bytes.
-	MaxWord = 512
-	// MaxShownText bounds the text of a prompt or of a tool result in a frame,
-	// in bytes. The row keeps the whole; the frame tells its length.
-	MaxShownText = 1 << 20
-	// MaxTail bounds the window of a tool's output in a frame, in bytes.
-	MaxTail = 4096
+	MaxWord = shape.MaxWord
 )
 
 // Frame is one fact about a session.
@@ -27,11 +23,19 @@ type Frame struct {
 	Cursor   Cursor // the zero Cursor unless Delivery is Replay
 	Delivery Delivery
 	Session  id.SessionID
-	Strand   string // "" for a fact of the whole session
-	// Operation is the run a frame belongs to. It is absent on frames of
-	// committed entries: a row does not know which operation wrote it.
+	Lane     Lane
+
+	// The owner: which strand, which of its runs, which task. What does not apply is
+	// absent.
+	Strand string // absent for a fact of the whole session
+	// Operation is the run a frame belongs to. It is absent on frames of committed
+	// entries: a row does not know which operation wrote it.
 	Operation id.OpID
-	Body      Body
+	Task      string
+
+	// Parent is the entry before it in the tree, on frames of an entry that has one.
+	Parent id.EntryID
+	Body   Body
 }
 
 // Kind returns the kind of the body.
@@ -41,7 +45,7 @@ func (f Frame) Kind() Kind { return f.Body.Kind() }
 // [Kind], and [Unknown] and [Broken].
 type Body interface {
 	Kind() Kind
-	appendFields(w *jsonv.Writer)
+	body()
 }
 
 // Unknown is the body of a kind that this build does not know, verbatim.
@@ -63,69 +67,40 @@ func (b Unknown) Kind() Kind { return b.Word }
 // Kind returns the known kind.
 func (b Broken) Kind() Kind { return b.Of }
 
-func (b Unknown) appendFields(*jsonv.Writer) {}
-func (b Broken) appendFields(*jsonv.Writer)  {}
+func (Unknown) body() {}
+func (Broken) body()  {}
 
-// kindSpec is one row of the kinds' table.
-type kindSpec struct {
-	kind       Kind
-	deliveries [2]Delivery
-	decode     func(*jsonv.Reader) Body
+// envelope is a frame as JSON.
+type envelope struct {
+	ID        string       `wire:"id,word"`    // a stable key: the same fact has the same each time it is sent
+	Cursor    Cursor       `wire:"cursor,opt"` // exactly with the delivery replay
+	Kind      Kind         `wire:"kind,word"`
+	Delivery  Delivery     `wire:"delivery"`
+	Session   id.SessionID `wire:"session"`
+	Lane      Lane         `wire:"lane,word"`
+	Strand    string       `wire:"strand,opt,word"` // owner; absent for a fact of the whole session
+	Operation id.OpID      `wire:"operation,opt"`   // owner; absent on frames of entries, which do not know it
+	Task      string       `wire:"task,opt,word"`   // owner; of what works beside the conversation
+	Parent    id.EntryID   `wire:"parent,opt"`      // the entry before it in the tree
+	Body      jsonv.Value  `wire:"body"`
 }
 
-// kinds is the table of this build, in the order in which a run shows them.
-var kinds = [...]kindSpec{
-	{KindRunStart, [2]Delivery{Level}, decodeRunStart},
-	{KindUserMessage, [2]Delivery{Replay}, decodeUserMessage},
-	{KindTextDelta, [2]Delivery{Live}, decodeTextDelta},
-	{KindTextEnd, [2]Delivery{Replay}, decodeTextEnd},
-	{KindReasoningDelta, [2]Delivery{Live}, decodeReasoningDelta},
-	{KindReasoningEnd, [2]Delivery{Replay}, decodeReasoningEnd},
-	{KindToolCall, [2]Delivery{Replay}, decodeToolCall},
-	{KindToolProgress, [2]Delivery{Live}, decodeToolProgress},
-	{KindToolResult, [2]Delivery{Replay}, decodeToolResult},
-	{KindTurnEnd, [2]Delivery{Replay}, decodeTurnEnd},
-	{KindRetry, [2]Delivery{Live}, decodeRetry},
-	{KindRunEnd, [2]Delivery{Replay}, decodeRunEnd},
-	{KindRunStopped, [2]Delivery{Level}, decodeRunStopped},
-	{KindNotice, [2]Delivery{Live, Replay}, decodeNotice},
-}
-
-// Kinds returns the kinds of this build.
-func Kinds() []Kind {
-	out := make([]Kind, len(kinds))
-	for i, k := range kinds {
-		out[i] = k.kind
-	}
-	return out
-}
-
-// Delivers reports whether frames of a known kind may have that delivery.
-func (k Kind) Delivers(d Delivery) bool {
-	spec, ok := specOf(k)
-	return ok && (spec.deliveries[0] == d || spec.deliveries[1] == d)
-}
-
-func specOf(k Kind) (kindSpec, bool) {
-	for _, spec := range kinds {
-		if spec.kind == k {
-			return spec, true
-		}
-	}
-	return kindSpec{}, false
+func init() {
+	shape.Text("an entry id", id.EntryID.String, id.ParseEntryID)
+	shape.Text("an operation id", id.OpID.String, id.ParseOpID)
+	shape.Text("a session id", id.SessionID.String, id.ParseSessionID)
+	shape.Text("generation:seq:ordinal", Cursor.String, ParseCursor)
 }
 
 // Append appends the JSON of the frame, one line without raw newlines.
-func (f Frame) Append(dst []byte) []byte { return appendObject(dst, f.appendFields) }
-
-// appendObject appends one object behind any bytes.
-func appendObject(dst []byte, fields func(*jsonv.Writer)) []byte {
+func (f Frame) Append(dst []byte) []byte {
 	w := jsonv.NewWriter(append(dst, '{'))
-	fields(w)
+	f.appendFields(w)
 	w.End()
 	return w.Bytes()
 }
 
+// appendFields writes what [envelope] describes; a test holds the two together.
 func (f Frame) appendFields(w *jsonv.Writer) {
 	w.Str("id", f.ID)
 	if f.Delivery == Replay {
@@ -134,11 +109,18 @@ func (f Frame) appendFields(w *jsonv.Writer) {
 	w.Str("kind", string(f.Kind()))
 	w.Str("delivery", string(f.Delivery))
 	w.Str("session", f.Session.String())
+	w.Str("lane", string(f.Lane))
 	if f.Strand != "" {
 		w.Str("strand", f.Strand)
 	}
 	if !f.Operation.IsZero() {
 		w.Str("operation", f.Operation.String())
+	}
+	if f.Task != "" {
+		w.Str("task", f.Task)
+	}
+	if !f.Parent.IsZero() {
+		w.Str("parent", f.Parent.String())
 	}
 	w.Name("body")
 	switch b := f.Body.(type) {
@@ -147,9 +129,7 @@ func (f Frame) appendFields(w *jsonv.Writer) {
 	case Broken:
 		w.Value(b.Raw)
 	default:
-		w.Begin()
-		b.appendFields(w)
-		w.End()
+		shape.AppendAny(w, b)
 	}
 }
 
@@ -166,81 +146,72 @@ func DecodeFrame(data []byte) (Frame, error) {
 }
 
 func frameOf(v jsonv.Value) (Frame, error) {
-	r := jsonv.Read(v, "wire.Frame")
-	f := Frame{ID: word(r, "id", r.Str("id"))}
-	cursor := r.OptStr("cursor")
-	kind := kindWord(r)
-	delivery := r.Str("delivery")
-	session := r.Str("session")
-	if s := r.OptStr("strand"); s != nil {
-		f.Strand = word(r, "strand", *s)
+	e, err := shape.Decode[envelope](v, "wire.Frame")
+	if err != nil {
+		return Frame{}, err
 	}
-	operation := r.OptStr("operation")
-	body := r.Value("body")
-	if r.Err() != nil {
-		return Frame{}, r.Err()
+	if name, expected := e.fault(); name != "" {
+		return Frame{}, corrupt.New("wire.Frame", name, expected, string(e.Delivery)+" "+e.Cursor.String())
 	}
-
-	var ok bool
-	if f.Delivery, ok = ParseDelivery(delivery); !ok {
-		r.Fail("delivery", "replay, level or live", jsonv.Str(delivery))
-	}
-	var err error
-	f.Session, err = id.ParseSessionID(session)
-	r.Adopt("session", err)
-	if operation != nil {
-		f.Operation, err = id.ParseOpID(*operation)
-		r.Adopt("operation", err)
-	}
-	switch {
-	case (cursor != nil) != (f.Delivery == Replay):
-		r.Fail("cursor", "a cursor exactly on a replay frame", jsonv.Str(delivery))
-	case cursor != nil:
-		f.Cursor, err = ParseCursor(*cursor)
-		r.Adopt("cursor", err)
-		if err == nil && f.Cursor.Seq == 0 {
-			r.Fail("cursor", "the position of a row", jsonv.Str(*cursor))
-		}
-	}
-	if r.Err() != nil {
-		return Frame{}, r.Err()
-	}
-	f.Body = bodyOf(kind, f.Delivery, body)
-	return f, nil
+	return Frame{
+		ID: e.ID, Cursor: e.Cursor, Delivery: e.Delivery, Session: e.Session, Lane: e.Lane,
+		Strand: e.Strand, Operation: e.Operation, Task: e.Task, Parent: e.Parent,
+		Body: bodyOf(e.Kind, e.Delivery, e.Body),
+	}, nil
 }
 
-// kindWord reads a kind, known or not: lower-case words, since it is also a
-// field of the event stream.
-func kindWord(r *jsonv.Reader) Kind {
-	k := r.Str("kind")
-	for i := range len(k) {
-		if c := k[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
-			r.Fail("kind", "lower-case letters, digits and _", jsonv.Str(k))
-			break
-		}
-	}
-	return Kind(word(r, "kind", k))
+// AbsentShape implements [shape.Custom].
+func (Frame) AbsentShape() bool { return false }
+
+// AppendShape implements [shape.Custom].
+func (f Frame) AppendShape(w *jsonv.Writer) {
+	w.Begin()
+	f.appendFields(w)
+	w.End()
 }
 
-// word checks a short text of the envelope.
-func word(r *jsonv.Reader, field, s string) string {
-	if s == "" || len(s) > MaxWord {
-		r.Fail(field, "1 to 512 bytes", jsonv.Str(s))
+// DecodeShape implements [shape.CustomDecoder].
+func (f *Frame) DecodeShape(v jsonv.Value, _ bool) (err error) {
+	*f, err = frameOf(v)
+	return err
+}
+
+// DescribeShape implements [shape.Custom].
+func (Frame) DescribeShape() *shape.Desc {
+	d := *shape.Of[envelope]()
+	d.Name = "Frame"
+	return &d
+}
+
+// fault is what the fields of an envelope say wrong together.
+func (e *envelope) fault() (field, expected string) {
+	if _, ok := ParseDelivery(string(e.Delivery)); !ok {
+		return "delivery", "replay, level or live"
 	}
-	return s
+	switch replay := e.Delivery == Replay; {
+	case replay && e.Cursor.Seq == 0:
+		return "cursor", "the position of a row on a replay frame"
+	case !replay && !e.Cursor.IsZero():
+		return "cursor", "no cursor on a frame that is not replayed"
+	}
+	for i := range len(e.Kind) { // it is also a field of the event stream
+		if c := e.Kind[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '_' {
+			return "kind", "lower-case letters, digits and _"
+		}
+	}
+	return "", ""
 }
 
 func bodyOf(kind Kind, d Delivery, v jsonv.Value) Body {
-	spec, known := specOf(kind)
-	if !known {
+	spec := byKind[kind]
+	if spec == nil {
 		return Unknown{Word: kind, Raw: v}
 	}
-	r := jsonv.Read(v, "wire."+string(kind))
 	if !kind.Delivers(d) {
-		r.Fail("delivery", "a delivery that this kind has", jsonv.Str(string(d)))
+		return Broken{Of: kind, Raw: v, Report: corrupt.New("wire."+string(kind), "delivery", "a delivery that this kind has", string(d))}
 	}
-	body := spec.decode(r)
-	if err := r.Err(); err != nil {
+	body, err := spec.decode(v)
+	if err != nil {
 		rep, _ := corrupt.As(err)
 		return Broken{Of: kind, Raw: v, Report: rep}
 	}

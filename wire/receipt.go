@@ -2,7 +2,6 @@ package wire
 
 import (
 	"github.com/loom-run/loom/core/id"
-	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/words"
 )
 
@@ -11,29 +10,11 @@ import (
 
 // Created answers [CreateSession].
 type Created struct {
-	Session id.SessionID
-	Cursor  Cursor // behind all that the new session holds
+	Session id.SessionID `wire:"session"`
+	Cursor  Cursor       `wire:"cursor"` // behind all that the new session holds
 }
 
-// Append appends the JSON.
-func (c Created) Append(dst []byte) []byte {
-	return appendObject(dst, func(w *jsonv.Writer) {
-		w.Str("session", c.Session.String())
-		w.Str("cursor", c.Cursor.String())
-	})
-}
-
-// DecodeCreated reads the receipt.
-func DecodeCreated(data []byte) (Created, error) {
-	r, err := receipt(data, "wire.Created")
-	if err != nil {
-		return Created{}, err
-	}
-	c := Created{Session: sessionID(r, "session"), Cursor: cursorOf(r, "cursor")}
-	return c, r.Err()
-}
-
-// Admission says what became of a prompt.
+// Admission says what became of an input.
 type Admission string
 
 const (
@@ -43,49 +24,29 @@ const (
 	Queued Admission = "queued"
 )
 
-// Prompted answers [Prompt]. Both admissions are committed when it is sent.
+// Words returns the closed set.
+func (Admission) Words() []string { return []string{string(Admitted), string(Queued)} }
+
+// Prompted answers [Prompt], [Steer] and [FollowUp]. Both admissions are committed
+// when it is sent.
 type Prompted struct {
-	Status    Admission // verbatim
-	Operation id.OpID   // the operation that will hear the prompt; absent when not known yet
-	Seq       int64     // of the commit
+	Status    Admission `wire:"status"`        // verbatim
+	Operation id.OpID   `wire:"operation,opt"` // that will hear the input; absent when not known yet
+	Item      *string   `wire:"item"`          // of a queued input: by which it can be edited; absent when it cannot
+	Seq       int64     `wire:"seq"`           // of the commit
 }
 
-// Append appends the JSON.
-func (p Prompted) Append(dst []byte) []byte {
-	return appendObject(dst, func(w *jsonv.Writer) {
-		w.Str("status", string(p.Status))
-		appendOp(w, p.Operation)
-		w.Num("seq", p.Seq)
-	})
-}
-
-// DecodePrompted reads the receipt.
-func DecodePrompted(data []byte) (Prompted, error) {
-	r, err := receipt(data, "wire.Prompted")
-	if err != nil {
-		return Prompted{}, err
-	}
-	p := Prompted{Status: Admission(r.Str("status")), Operation: opID(r), Seq: count(r, "seq")}
-	return p, r.Err()
+// QueueReceipt answers [QueueEdit] and [QueueCancel].
+type QueueReceipt struct {
+	Item     string `wire:"item"`
+	Revision int64  `wire:"revision"` // after the edit
+	Seq      int64  `wire:"seq"`
 }
 
 // Resumed answers [Resume]. An absent operation means that there was nothing to
 // finish.
-type Resumed struct{ Operation id.OpID }
-
-// Append appends the JSON.
-func (p Resumed) Append(dst []byte) []byte {
-	return appendObject(dst, func(w *jsonv.Writer) { appendOp(w, p.Operation) })
-}
-
-// DecodeResumed reads the receipt.
-func DecodeResumed(data []byte) (Resumed, error) {
-	r, err := receipt(data, "wire.Resumed")
-	if err != nil {
-		return Resumed{}, err
-	}
-	p := Resumed{Operation: opID(r)}
-	return p, r.Err()
+type Resumed struct {
+	Operation id.OpID `wire:"operation,opt"`
 }
 
 // AbortStatus says what became of an abort.
@@ -99,216 +60,171 @@ const (
 	NothingRunning AbortStatus = "nothing_running"
 )
 
-// AbortReceipt answers [Abort].
-type AbortReceipt struct{ Status AbortStatus }
+// Words returns the closed set.
+func (AbortStatus) Words() []string { return []string{string(Aborting), string(NothingRunning)} }
 
-// Append appends the JSON.
-func (a AbortReceipt) Append(dst []byte) []byte {
-	return appendObject(dst, func(w *jsonv.Writer) { w.Str("status", string(a.Status)) })
+// AbortReceipt answers [Abort].
+type AbortReceipt struct {
+	Status AbortStatus `wire:"status"`
 }
 
-// DecodeAbortReceipt reads the receipt.
-func DecodeAbortReceipt(data []byte) (AbortReceipt, error) {
-	r, err := receipt(data, "wire.AbortReceipt")
-	if err != nil {
-		return AbortReceipt{}, err
-	}
-	a := AbortReceipt{Status: AbortStatus(r.Str("status"))}
-	return a, r.Err()
+// PendingRows answers the fetch of what waits: the authority that a card is made
+// from.
+type PendingRows struct {
+	Rows   []Pending `wire:"rows"`
+	Cursor Cursor    `wire:"cursor"` // behind all that was committed when it was read
+}
+
+// Decided answers [Decide], [Answer] and [DecidePlan].
+type Decided struct {
+	ID         string            `wire:"id"`
+	Settlement *words.Settlement `wire:"settlement"` // of an approval
+	Seq        int64             `wire:"seq"`
+	Operation  id.OpID           `wire:"operation,opt"`  // that goes on with it; absent when nothing runs
+	RuleIssues []RuleProblem     `wire:"ruleIssues,opt"` // why the rule that came with it was not written
+}
+
+// Configured answers [Configure], [SetMode] and [SetModel].
+type Configured struct {
+	Settings Settings `wire:"settings"` // in effect after the commit
+	Seq      int64    `wire:"seq"`
+}
+
+// Forked answers [Fork].
+type Forked struct {
+	Session id.SessionID `wire:"session"`
+	Strand  string       `wire:"strand"`
+	Cursor  Cursor       `wire:"cursor"`
+}
+
+// Navigated answers [Navigate] and [Compact]: both are operations of their own.
+type Navigated struct {
+	Operation id.OpID `wire:"operation,opt"`
+	Seq       int64   `wire:"seq"`
+}
+
+// Rewound answers [Rewind].
+type Rewound struct {
+	CanRewind  bool          `wire:"canRewind"`
+	Changed    []string      `wire:"changed"` // files that were, or would be, taken back
+	Refused    []RefusedFile `wire:"refused"` // changed since, and left alone
+	Insertions int64         `wire:"insertions"`
+	Deletions  int64         `wire:"deletions"`
+}
+
+// RefusedFile is a file that a rewind leaves alone.
+type RefusedFile struct {
+	Path string `wire:"path"`
+	Why  string `wire:"why"` // one sentence
+}
+
+// RuleReceipt answers [WriteRule] and [RemoveRule].
+type RuleReceipt struct {
+	Rule RuleRow `wire:"rule"`
+	// StillLive says whether the rule is in force in the sessions that run: one that
+	// was removed may be, and one that was written may not be yet.
+	StillLive words.RuleLiveness `wire:"stillLive"`
+	Issues    []RuleProblem      `wire:"issues,opt"`
+}
+
+// RuleProblem is why a rule was not taken.
+type RuleProblem struct {
+	Code  words.RuleIssue `wire:"code,word"`
+	Rule  *string         `wire:"rule"`  // as it was written; absent when it is no text
+	Prose *string         `wire:"prose"` // the engine's own words; shown, and never compared
+}
+
+// RuleRow is one rule that there is.
+type RuleRow struct {
+	Rule        string                `wire:"rule"`
+	Behavior    words.RuleBehavior    `wire:"behavior,word"`
+	Destination words.RuleDestination `wire:"destination,word"`
+	Writable    *bool                 `wire:"writable"` // absent when not known
+	InEffect    *bool                 `wire:"inEffect"` // absent when not known
+}
+
+// RuleList answers the list of rules, in their precedence. No list is another
+// answer than an empty one.
+type RuleList struct {
+	Rules Stated[[]RuleRow] `wire:"rules"`
+}
+
+// StopReceipt answers [StopTask].
+type StopReceipt struct {
+	Task   string                 `wire:"taskId"`
+	Status words.BackgroundStatus `wire:"status,word"` // after the stop was asked
+}
+
+// SearchPage answers [Search].
+type SearchPage struct {
+	Hits []SearchHit `wire:"hits"`
+	Next *string     `wire:"next"` // absent: there is no more
+	// Considered is how many of the newest matches were ranked; absent when all were.
+	Considered *int64 `wire:"considered"`
+}
+
+// SearchHit is one entry that matches.
+type SearchHit struct {
+	Session id.SessionID `wire:"session"`
+	Entry   id.EntryID   `wire:"entryId"`
+	Cursor  Cursor       `wire:"cursor"` // of its first frame
+	Excerpt string       `wire:"excerpt"`
+	AtMs    *int64       `wire:"atMs"`
 }
 
 // SessionInfo is one session in a list. What could not be read is absent.
 type SessionInfo struct {
-	Session   id.SessionID
-	Status    words.SessionStatus
-	Cwd       *string
-	Model     *string
-	Title     *string // the start of the first prompt
-	CreatedAt *int64  // Unix ms
-	UpdatedAt *int64  // Unix ms
-	Note      *string // a sentence about a status that needs one
-}
-
-func (s SessionInfo) appendFields(w *jsonv.Writer) {
-	w.Str("session", s.Session.String())
-	w.Str("status", string(s.Status))
-	w.OptStr("cwd", s.Cwd)
-	w.OptStr("model", s.Model)
-	w.OptStr("title", s.Title)
-	w.OptNum("createdAt", s.CreatedAt)
-	w.OptNum("updatedAt", s.UpdatedAt)
-	w.OptStr("note", s.Note)
-}
-
-// Append appends the JSON.
-func (s SessionInfo) Append(dst []byte) []byte { return appendObject(dst, s.appendFields) }
-
-func decodeSessionInfo(v jsonv.Value) (SessionInfo, error) {
-	r := jsonv.Read(v, "wire.SessionInfo")
-	s := SessionInfo{
-		Session: sessionID(r, "session"), Status: words.SessionStatus(r.Str("status")),
-		Cwd: r.OptStr("cwd"), Model: r.OptStr("model"), Title: r.OptStr("title"),
-		CreatedAt: r.OptNum("createdAt"), UpdatedAt: r.OptNum("updatedAt"), Note: r.OptStr("note"),
-	}
-	return s, r.Err()
+	Session   id.SessionID        `wire:"session"`
+	Status    words.SessionStatus `wire:"status,word"`
+	Cwd       *string             `wire:"cwd"`
+	Model     *string             `wire:"model"`
+	Name      *string             `wire:"name"`
+	Title     *string             `wire:"title"`     // the start of the first prompt
+	CreatedAt *int64              `wire:"createdAt"` // Unix ms
+	UpdatedAt *int64              `wire:"updatedAt"` // Unix ms
+	Archived  bool                `wire:"archived,opt"`
+	Note      *string             `wire:"note"` // a sentence about a status that needs one
 }
 
 // SessionList answers the list of sessions, newest first.
-type SessionList struct{ Sessions []SessionInfo }
-
-// Append appends the JSON.
-func (l SessionList) Append(dst []byte) []byte {
-	return appendObject(dst, func(w *jsonv.Writer) {
-		w.Name("sessions")
-		w.BeginArray()
-		for _, s := range l.Sessions {
-			w.Begin()
-			s.appendFields(w)
-			w.End()
-		}
-		w.EndArray()
-	})
-}
-
-// DecodeSessionList reads the answer.
-func DecodeSessionList(data []byte) (SessionList, error) {
-	r, err := receipt(data, "wire.SessionList")
-	if err != nil {
-		return SessionList{}, err
-	}
-	l := SessionList{Sessions: jsonv.Each(r, "sessions", decodeSessionInfo)}
-	return l, r.Err()
+type SessionList struct {
+	Sessions []SessionInfo `wire:"sessions"`
 }
 
 // SessionPage is one page of a session's history: the same replay frames that a
 // subscription sends.
 type SessionPage struct {
-	Info   SessionInfo
-	Frames []Frame
-	Next   Cursor // where the next page, or a subscription, goes on
-	More   bool   // there is more behind Next
+	Info   SessionInfo `wire:"info"`
+	Frames []Frame     `wire:"frames"`
+	Next   Cursor      `wire:"next"` // where the next page, or a subscription, goes on
+	More   bool        `wire:"more"` // there is more behind Next
 }
 
-// Append appends the JSON.
-func (p SessionPage) Append(dst []byte) []byte {
-	return appendObject(dst, func(w *jsonv.Writer) {
-		w.Name("info")
-		w.Begin()
-		p.Info.appendFields(w)
-		w.End()
-		w.Name("frames")
-		w.BeginArray()
-		for _, f := range p.Frames {
-			w.Begin()
-			f.appendFields(w)
-			w.End()
-		}
-		w.EndArray()
-		w.Str("next", p.Next.String())
-		w.Flag("more", p.More)
-	})
+// SessionChanged answers what changes a session as a whole.
+type SessionChanged struct {
+	Info SessionInfo `wire:"info"`
 }
 
-// DecodeSessionPage reads the page.
-func DecodeSessionPage(data []byte) (SessionPage, error) {
-	r, err := receipt(data, "wire.SessionPage")
-	if err != nil {
-		return SessionPage{}, err
-	}
-	p := SessionPage{
-		Info: jsonv.One(r, "info", decodeSessionInfo), Frames: jsonv.Each(r, "frames", frameOf),
-		Next: cursorOf(r, "next"), More: r.Flag("more"),
-	}
-	return p, r.Err()
+// Erased answers [EraseSession]: what became of each place that held the text.
+type Erased struct {
+	Places []ErasedPlace `wire:"places"`
+}
+
+// ErasedPlace is one store, index, export or folder.
+type ErasedPlace struct {
+	Place string `wire:"place"`
+	State string `wire:"state,word"` // clean, unreachable, not_searched, or a word to come
 }
 
 // Finding is one broken invariant of a session.
 type Finding struct {
-	Code    string // verbatim
-	Subject string // the row, register or file
-	Message string // one sentence
+	Code    string `wire:"code"`    // verbatim
+	Subject string `wire:"subject"` // the row, register or file
+	Message string `wire:"message"` // one sentence
 }
 
 // CheckReport answers a check. No findings means that the session is whole.
 type CheckReport struct {
-	Findings []Finding
-	Rows     int64 // how many rows were read
-}
-
-// Append appends the JSON.
-func (c CheckReport) Append(dst []byte) []byte {
-	return appendObject(dst, func(w *jsonv.Writer) {
-		w.Name("findings")
-		w.BeginArray()
-		for _, f := range c.Findings {
-			w.Begin()
-			w.Str("code", f.Code)
-			w.Str("subject", f.Subject)
-			w.Str("message", f.Message)
-			w.End()
-		}
-		w.EndArray()
-		w.Num("rows", c.Rows)
-	})
-}
-
-// DecodeCheckReport reads the answer.
-func DecodeCheckReport(data []byte) (CheckReport, error) {
-	r, err := receipt(data, "wire.CheckReport")
-	if err != nil {
-		return CheckReport{}, err
-	}
-	c := CheckReport{Findings: jsonv.Each(r, "findings", decodeFinding), Rows: count(r, "rows")}
-	return c, r.Err()
-}
-
-func decodeFinding(v jsonv.Value) (Finding, error) {
-	r := jsonv.Read(v, "wire.Finding")
-	f := Finding{Code: r.Str("code"), Subject: r.Str("subject"), Message: r.Str("message")}
-	return f, r.Err()
-}
-
-func receipt(data []byte, boundary string) (*jsonv.Reader, error) {
-	v, err := jsonv.Parse(data)
-	if err != nil {
-		return nil, err
-	}
-	r := jsonv.Read(v, boundary)
-	return r, r.Err()
-}
-
-func sessionID(r *jsonv.Reader, field string) id.SessionID {
-	s := r.Str(field)
-	if r.Err() != nil {
-		return id.SessionID{}
-	}
-	parsed, err := id.ParseSessionID(s)
-	r.Adopt(field, err)
-	return parsed
-}
-
-func opID(r *jsonv.Reader) id.OpID {
-	s := r.OptStr("operation")
-	if s == nil {
-		return id.OpID{}
-	}
-	parsed, err := id.ParseOpID(*s)
-	r.Adopt("operation", err)
-	return parsed
-}
-
-func appendOp(w *jsonv.Writer, op id.OpID) {
-	if !op.IsZero() {
-		w.Str("operation", op.String())
-	}
-}
-
-func cursorOf(r *jsonv.Reader, field string) Cursor {
-	s := r.Str(field)
-	if r.Err() != nil {
-		return Cursor{}
-	}
-	c, err := ParseCursor(s)
-	r.Adopt(field, err)
-	return c
+	Findings []Finding `wire:"findings"`
+	Rows     int64     `wire:"rows"` // how many rows were read
 }

@@ -1,179 +1,292 @@
 package wire
 
 import (
+	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/words"
 )
 
-// Bounds of request bodies, in bytes of JSON.
+// Bounds of request bodies and answers, in bytes of JSON.
 const (
-	// MaxPromptBody bounds a prompt.
+	// MaxPromptBody bounds a prompt, a steer and a follow-up.
 	MaxPromptBody = 64 << 20
 	// MaxBody bounds every other request.
 	MaxBody = 64 << 10
+	// MaxDecisionBody bounds an answer of a person: it may carry an edited input or
+	// a plan.
+	MaxDecisionBody = 4 << 20
 	// MaxReceipt bounds every answer but a page of history.
 	MaxReceipt = 4 << 20
 	// MaxPage is the most frames in one page of history.
 	MaxPage = 1000
 )
 
-// Requests refuse fields that they do not know: an option that was misspelt or
-// is newer than the server must not be silently off.
+// Mutation is what every request that changes something carries.
+type Mutation struct {
+	// Key makes the request one: sent again with the same body it is carried out
+	// once and answered alike, for as long as the capabilities say. The same key with
+	// another body is refused.
+	Key string `wire:"key,word"`
+}
+
+// IdempotencyKey returns the key.
+func (m Mutation) IdempotencyKey() string { return m.Key }
 
 // CreateSession asks for a new session.
 type CreateSession struct {
-	Cwd            string // absolute
-	Model          *string
-	PermissionMode words.PermissionMode
-	MaxTurns       *int64 // turns per run, from 1; nil is no limit
+	Mutation
+	Cwd             string                 `wire:"cwd,nonempty"` // absolute
+	Model           *string                `wire:"model"`
+	PermissionMode  words.PermissionMode   `wire:"permissionMode"`
+	MaxTurns        *int64                 `wire:"maxTurns,min=1"` // turns per run; absent is no limit
+	Name            *string                `wire:"name,max=256"`
+	ExcludeAllTools bool                   `wire:"excludeAllTools,opt"` // the model is offered none
+	ApproverPosture *words.ApproverPosture `wire:"approverPosture"`     // whether somebody who can decide stays: resident, or absent
+	MemoryCapture   *words.MemoryCapture   `wire:"memoryCapture"`
 }
 
-// Append appends the JSON.
-func (q CreateSession) Append(dst []byte) []byte {
-	return appendObject(dst, func(w *jsonv.Writer) {
-		w.Str("cwd", q.Cwd)
-		w.OptStr("model", q.Model)
-		w.Str("permissionMode", string(q.PermissionMode))
-		w.OptNum("maxTurns", q.MaxTurns)
-	})
+// Input is what a person sends to a strand.
+type Input struct {
+	Mutation
+	Text   string  `wire:"text,nonempty"`
+	Images []Image `wire:"images,opt"`
+	Strand *string `wire:"strand,word"` // absent is the main strand
 }
 
-// DecodeCreateSession reads the request.
-func DecodeCreateSession(data []byte) (CreateSession, error) {
-	r, err := open(data, "wire.CreateSession", "cwd", "model", "permissionMode", "maxTurns")
-	if err != nil {
-		return CreateSession{}, err
-	}
-	q := CreateSession{Cwd: r.Str("cwd"), Model: r.OptStr("model"), MaxTurns: turns(r)}
-	if r.Err() == nil && q.Cwd == "" {
-		r.Fail("cwd", "an absolute path", jsonv.Str(""))
-	}
-	q.PermissionMode = mode(r, r.Str("permissionMode"))
-	return q, r.Err()
+// Image is a picture of an input.
+type Image struct {
+	MediaType string `wire:"mediaType,word"`
+	Data      string `wire:"data,nonempty"` // base64
 }
 
 // Prompt asks a strand to run with a text.
 type Prompt struct {
-	Text           string
-	Strand         *string               // nil is the main strand
-	MaxTurns       *int64                // nil is the session's setting
-	Model          *string               // nil is the strand's setting
-	PermissionMode *words.PermissionMode // nil is the session's setting
+	Input
+	MaxTurns       *int64                `wire:"maxTurns,min=1"` // absent is the session's setting
+	Model          *string               `wire:"model"`          // absent is the strand's setting
+	PermissionMode *words.PermissionMode `wire:"permissionMode"` // absent is the session's setting
 }
 
-// Append appends the JSON.
-func (q Prompt) Append(dst []byte) []byte {
-	return appendObject(dst, func(w *jsonv.Writer) {
-		w.Str("text", q.Text)
-		w.OptStr("strand", q.Strand)
-		w.OptNum("maxTurns", q.MaxTurns)
-		w.OptStr("model", q.Model)
-		w.OptStr("permissionMode", (*string)(q.PermissionMode))
-	})
+// Steer puts a text into the running operation, before its next request.
+type Steer struct{ Input }
+
+// FollowUp puts a text into the running operation, for when it would end.
+type FollowUp struct{ Input }
+
+// QueueEdit replaces the text of an input that waits. Position, author and images
+// stay.
+type QueueEdit struct {
+	Mutation
+	Item     string `wire:"item,word"`
+	Revision int64  `wire:"revision"` // the one that was shown
+	Text     string `wire:"text,nonempty"`
 }
 
-// DecodePrompt reads the request. An empty text is refused.
-func DecodePrompt(data []byte) (Prompt, error) {
-	r, err := open(data, "wire.Prompt", "text", "strand", "maxTurns", "model", "permissionMode")
-	if err != nil {
-		return Prompt{}, err
-	}
-	q := Prompt{Text: r.Str("text"), Strand: strand(r), MaxTurns: turns(r), Model: r.OptStr("model"), PermissionMode: optMode(r)}
-	if r.Err() == nil && q.Text == "" {
-		r.Fail("text", "a text that is not empty", jsonv.Str(""))
-	}
-	return q, r.Err()
+// QueueCancel takes an input out of the queue.
+type QueueCancel struct {
+	Mutation
+	Item     string `wire:"item,word"`
+	Revision *int64 `wire:"revision"` // absent: whatever it says now
 }
 
 // Resume asks to finish an interrupted operation.
 type Resume struct {
-	Strand         *string
-	MaxTurns       *int64
-	PermissionMode *words.PermissionMode
-}
-
-// Append appends the JSON.
-func (q Resume) Append(dst []byte) []byte {
-	return appendObject(dst, func(w *jsonv.Writer) {
-		w.OptStr("strand", q.Strand)
-		w.OptNum("maxTurns", q.MaxTurns)
-		w.OptStr("permissionMode", (*string)(q.PermissionMode))
-	})
-}
-
-// DecodeResume reads the request.
-func DecodeResume(data []byte) (Resume, error) {
-	r, err := open(data, "wire.Resume", "strand", "maxTurns", "permissionMode")
-	if err != nil {
-		return Resume{}, err
-	}
-	q := Resume{Strand: strand(r), MaxTurns: turns(r), PermissionMode: optMode(r)}
-	return q, r.Err()
+	Mutation
+	Strand         *string               `wire:"strand,word"`
+	MaxTurns       *int64                `wire:"maxTurns,min=1"`
+	PermissionMode *words.PermissionMode `wire:"permissionMode"`
 }
 
 // Abort asks to stop the running operation of a strand.
-type Abort struct{ Strand *string }
-
-// Append appends the JSON.
-func (q Abort) Append(dst []byte) []byte {
-	return appendObject(dst, func(w *jsonv.Writer) { w.OptStr("strand", q.Strand) })
+type Abort struct {
+	Mutation
+	Strand *string `wire:"strand,word"`
 }
 
-// DecodeAbort reads the request.
-func DecodeAbort(data []byte) (Abort, error) {
-	r, err := open(data, "wire.Abort", "strand")
-	if err != nil {
-		return Abort{}, err
+// Decide answers an approval. The binding is that of the row that was shown.
+type Decide struct {
+	Mutation
+	ID string `wire:"id,word"`
+	Binding
+	Seq      int64                `wire:"seq"` // of the row that was shown
+	Decision words.Decision       `wire:"decision"`
+	Lifetime *words.GrantLifetime `wire:"lifetime"` // of an allowance; absent is once
+	Input    *jsonv.Value         `wire:"input"`    // runs in place of the one that was asked about, when allowed
+	Rule     *RuleChoice          `wire:"rule"`     // to write with the answer
+	Message  *string              `wire:"message"`  // to the model, with a refusal
+	Stop     bool                 `wire:"stop,opt"` // refuse, and stop the run
+	// SettledBy attributes a refusal to somebody else than the person. A person's is
+	// its absence.
+	SettledBy *words.SettledBy `wire:"settledBy"`
+}
+
+// Check implements [shape.Checked]. An allowance that is attributed to somebody
+// else is refused before anything is judged.
+func (q Decide) Check() (field, expected string) {
+	if q.Decision == words.Allow {
+		switch {
+		case q.SettledBy != nil:
+			return "settledBy", "no attribution on an allowance"
+		case q.Stop:
+			return "stop", "no stop with an allowance"
+		case q.Message != nil:
+			return "message", "no message with an allowance"
+		}
+		return "", ""
 	}
-	q := Abort{Strand: strand(r)}
-	return q, r.Err()
-}
-
-// open starts reading a request: fields other than the named ones are refused.
-func open(data []byte, boundary string, names ...string) (*jsonv.Reader, error) {
-	v, err := jsonv.Parse(data)
-	if err != nil {
-		return nil, err
+	switch {
+	case q.Input != nil:
+		return "input", "no input with a refusal"
+	case q.Lifetime != nil:
+		return "lifetime", "no lifetime with a refusal"
 	}
-	r := jsonv.Read(v, boundary)
-	r.Exact(names...)
-	return r, r.Err()
+	return "", ""
 }
 
-func turns(r *jsonv.Reader) *int64 {
-	n := r.OptNum("maxTurns")
-	if n != nil && (*n < 1 || *n > maxCount) {
-		r.Fail("maxTurns", "1 or more", jsonv.Num(*n))
+// RuleChoice is a rule that was offered, and where to keep it.
+type RuleChoice struct {
+	Rule        string                `wire:"rule,nonempty"`
+	Behavior    words.RuleBehavior    `wire:"behavior"`
+	Destination words.RuleDestination `wire:"destination"`
+}
+
+// Answer answers a question.
+type Answer struct {
+	Mutation
+	ID string `wire:"id,word"`
+	Binding
+	Seq     int64   `wire:"seq"`
+	Answers []Reply `wire:"answers"`
+}
+
+// Reply is the answer to one question: options by their ids, or a text.
+type Reply struct {
+	Question string   `wire:"question,word"`
+	Chosen   []string `wire:"chosen,opt"`
+	Text     *string  `wire:"text"`
+}
+
+// DecidePlan answers a plan.
+type DecidePlan struct {
+	Mutation
+	ID string `wire:"id,word"`
+	Binding
+	Seq     int64             `wire:"seq"`
+	Verdict words.PlanVerdict `wire:"verdict"`
+	Plan    *string           `wire:"plan"`    // as the person changed it
+	Message *string           `wire:"message"` // to the model
+}
+
+// Check implements [shape.Checked].
+func (q DecidePlan) Check() (field, expected string) {
+	if (q.Verdict == words.PlanEdit) != (q.Plan != nil) {
+		return "plan", "the changed plan exactly with the verdict edit"
 	}
-	return n
+	return "", ""
 }
 
-func strand(r *jsonv.Reader) *string {
-	s := r.OptStr("strand")
-	if s != nil {
-		word(r, "strand", *s)
-	}
-	return s
+// Configure changes what a strand's next run starts with. What is absent stays.
+type Configure struct {
+	Mutation
+	Strand        *string  `wire:"strand,word"`
+	ThinkingLevel *string  `wire:"thinkingLevel,word"`
+	ActiveTools   []string `wire:"activeTools,opt"`
 }
 
-func mode(r *jsonv.Reader, s string) words.PermissionMode {
-	m, ok := words.PermissionModes.Parse(s)
-	if !ok {
-		r.Fail("permissionMode", "a permission mode", jsonv.Str(s))
-	}
-	return m
+// SetMode changes the permission mode of a session.
+type SetMode struct {
+	Mutation
+	PermissionMode words.PermissionMode `wire:"permissionMode"`
 }
 
-func optMode(r *jsonv.Reader) *words.PermissionMode {
-	s := r.OptStr("permissionMode")
-	if s == nil {
-		return nil
-	}
-	return new(mode(r, *s))
+// SetModel changes the model of a strand.
+type SetModel struct {
+	Mutation
+	Strand *string `wire:"strand,word"`
+	Model  string  `wire:"model,nonempty"`
 }
 
-// DecodeEmpty reads the body of a request without options.
-func DecodeEmpty(data []byte) (struct{}, error) {
-	_, err := open(data, "wire.Empty")
-	return struct{}{}, err
+// Fork copies a conversation up to an entry: into a new strand, or a new session.
+type Fork struct {
+	Mutation
+	Strand  *string     `wire:"strand,word"`
+	Entry   *id.EntryID `wire:"entry"` // absent is the strand's leaf
+	Session bool        `wire:"newSession,opt"`
+	Name    *string     `wire:"name,max=256"`
 }
+
+// Navigate moves the leaf of a strand.
+type Navigate struct {
+	Mutation
+	Strand       *string     `wire:"strand,word"`
+	Entry        *id.EntryID `wire:"entry"` // absent is the root
+	Summarize    bool        `wire:"summarize,opt"`
+	Instructions *string     `wire:"instructions"`
+}
+
+// Compact asks for a summary now.
+type Compact struct {
+	Mutation
+	Strand       *string `wire:"strand,word"`
+	Instructions *string `wire:"instructions"`
+}
+
+// Rewind takes files back to what they were before a message of the person.
+type Rewind struct {
+	Mutation
+	Entry  id.EntryID `wire:"entry"`
+	DryRun bool       `wire:"dryRun,opt"`
+}
+
+// WriteRule writes a permission rule.
+type WriteRule struct {
+	Mutation
+	RuleChoice
+}
+
+// RemoveRule removes a permission rule.
+type RemoveRule struct {
+	Mutation
+	RuleChoice
+}
+
+// StopTask stops a task in the background.
+type StopTask struct {
+	Mutation
+	Task string `wire:"taskId,word"`
+}
+
+// Search looks for text in sessions. It changes nothing and carries no key.
+type Search struct {
+	Query   string        `wire:"query,nonempty"`
+	Session *id.SessionID `wire:"session"` // absent is all
+	Limit   *int64        `wire:"limit,min=1"`
+	Before  *string       `wire:"before,word"` // the next of an earlier page
+	Ranked  bool          `wire:"ranked,opt"`  // by relevance, not newest first
+}
+
+// RenameSession gives a session a name.
+type RenameSession struct {
+	Mutation
+	Name string `wire:"name,nonempty,max=256"`
+}
+
+// ArchiveSession takes a session out of the list; RestoreSession puts it back.
+type ArchiveSession struct{ Mutation }
+
+// RestoreSession puts an archived session back into the list.
+type RestoreSession struct{ Mutation }
+
+// CloseSession ends a session in the process that runs it. What is open stays open
+// in the store.
+type CloseSession struct{ Mutation }
+
+// EraseSession removes a session and all that was made of it.
+type EraseSession struct {
+	Mutation
+	Confirm id.SessionID `wire:"confirm"` // the session again
+}
+
+// CheckSession walks a session and names every broken invariant. It changes nothing
+// and carries no key.
+type CheckSession struct{}

@@ -16,13 +16,14 @@ import (
 	"github.com/loom-run/loom/core/corrupt"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
-	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/wire"
+	"github.com/loom-run/loom/wire/shape"
 	"github.com/loom-run/loom/wire/wiretest"
 )
 
 var same = []cmp.Option{
 	cmpopts.EquateEmpty(),
+	cmp.Exporter(func(reflect.Type) bool { return true }),
 	cmp.Comparer(func(a, b jsonv.Value) bool { return a.Equal(b) }),
 	cmp.Comparer(func(a, b id.EntryID) bool { return a == b }),
 	cmp.Comparer(func(a, b id.SessionID) bool { return a == b }),
@@ -78,7 +79,7 @@ func TestEventsReadBackInOrderWhateverTheReadsAre(t *testing.T) {
 
 func TestEventStreamFaultsAreToldApart(t *testing.T) {
 	f := wire.Frame{
-		ID: "k", Cursor: wire.Cursor{Seq: 7}, Delivery: wire.Replay, Session: wiretest.Session(1),
+		ID: "k", Cursor: wire.Cursor{Seq: 7}, Delivery: wire.Replay, Session: wiretest.Session(1), Lane: wire.LaneMain,
 		Body: wire.TextEnd{Segment: wire.Segment{Entry: wiretest.Entry(1)}, Content: "hi"},
 	}
 	event := string(wire.AppendEvent(nil, f))
@@ -139,7 +140,7 @@ func TestCursorsOrderAndReadBack(t *testing.T) {
 	}
 }
 
-const envelope = `{"id":"k","cursor":"0:1:0","kind":"turn_end","delivery":"replay","session":"01920000-0000-7000-8000-000000000000","body":`
+const envelope = `{"id":"k","cursor":"0:1:0","kind":"turn_end","delivery":"replay","session":"01920000-0000-7000-8000-000000000000","lane":"main","body":`
 
 func TestKnownKindThatBreaksTheContractIsNotAnUnknownKind(t *testing.T) {
 	const turn = `{"entryId":"01920000-0000-7000-8000-000000000000","stopReason":"stop","model":{"provider":"p","modelId":"m"}`
@@ -202,12 +203,12 @@ func TestUnreadableEnvelopeIsAnError(t *testing.T) {
 }
 
 func TestUnknownCauseKeepsItsWord(t *testing.T) {
-	body := `{"cause":{"kind":"evaporated","why":"heat"},"usage":{"input":1,"output":0,"cacheRead":0,"cacheWrite":0,"measured":true}}}`
+	body := `{"terminal":{"kind":"evaporated","why":"heat"},"usage":{"input":1,"output":0,"cacheRead":0,"cacheWrite":0,"measured":true}}}`
 	f, err := wire.DecodeFrame([]byte(strings.Replace(envelope, "turn_end", "run_end", 1) + body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	cause := f.Body.(wire.RunEnd).Cause
+	cause := f.Body.(wire.RunEnd).Terminal
 	if u, ok := cause.(wire.UnknownCause); !ok || u.Tag != "evaporated" || cause.Word() != "evaporated" {
 		t.Fatalf("%#v", cause)
 	}
@@ -223,96 +224,142 @@ func TestUnknownCauseKeepsItsWord(t *testing.T) {
 	}
 	// A malformed detail explains nothing and changes nothing.
 	text := strings.Replace(envelope, "turn_end", "run_end", 1) + strings.Replace(body, `{"kind":"evaporated","why":"heat"}`, `{"kind":"blocked","detail":{"kind":7}}`, 1)
-	if f, err := wire.DecodeFrame([]byte(text)); err != nil || f.Body.(wire.RunEnd).Cause != (wire.Blocked{}) {
+	if f, err := wire.DecodeFrame([]byte(text)); err != nil || f.Body.(wire.RunEnd).Terminal != (wire.Blocked{}) {
 		t.Errorf("malformed detail: %#v %v", f.Body, err)
 	}
 }
 
-type message interface{ Append([]byte) []byte }
-
-func decoded[T message](decode func([]byte) (T, error)) func([]byte) (message, error) {
-	return func(b []byte) (message, error) { return decode(b) }
+// message is a request or an answer of the contract.
+type message struct {
+	name    string
+	desc    *shape.Desc
+	request bool
+	decode  func([]byte) (any, error)
+	encode  func(any) []byte
 }
 
-// messages is every request and answer: one full value and its decoder.
-var messages = map[string]struct {
-	full   message
-	decode func([]byte) (message, error)
-}{
-	"create": {
-		wire.CreateSession{Cwd: "/w", Model: new("demo"), PermissionMode: words.ModePlan, MaxTurns: new(int64(3))},
-		decoded(wire.DecodeCreateSession),
-	},
-	"prompt": {
-		wire.Prompt{Text: "hé", Strand: new("main"), MaxTurns: new(int64(1)), Model: new("m"), PermissionMode: new(words.ModeAcceptEdits)},
-		decoded(wire.DecodePrompt),
-	},
-	"resume":  {wire.Resume{Strand: new("s"), MaxTurns: new(int64(9)), PermissionMode: new(words.ModeDefault)}, decoded(wire.DecodeResume)},
-	"abort":   {wire.Abort{Strand: new("s")}, decoded(wire.DecodeAbort)},
-	"created": {wire.Created{Session: wiretest.Session(1), Cursor: wire.Cursor{Generation: 1, Seq: 4}}, decoded(wire.DecodeCreated)},
-	"prompted": {
-		wire.Prompted{Status: wire.Admitted, Operation: wiretest.Op(2), Seq: 9}, decoded(wire.DecodePrompted),
-	},
-	"resumed": {wire.Resumed{Operation: wiretest.Op(2)}, decoded(wire.DecodeResumed)},
-	"aborted": {wire.AbortReceipt{Status: wire.Aborting}, decoded(wire.DecodeAbortReceipt)},
-	"list": {wire.SessionList{Sessions: []wire.SessionInfo{{
-		Session: wiretest.Session(3), Status: words.SessionIdle, Cwd: new("/w"), Model: new("m"), Title: new("t"),
-		CreatedAt: new(int64(1)), UpdatedAt: new(int64(2)), Note: new("n"),
-	}}}, decoded(wire.DecodeSessionList)},
-	"page": {wire.SessionPage{
-		Info: wire.SessionInfo{Session: wiretest.Session(3), Status: "new_word"},
-		Frames: []wire.Frame{{
-			ID: "k", Cursor: wire.Cursor{Seq: 7}, Delivery: wire.Replay, Session: wiretest.Session(1),
-			Body: wire.UserMessage{Entry: wiretest.Entry(1), Text: "hi", Bytes: 2},
-		}},
-		Next: wire.Cursor{Seq: 7}, More: true,
-	}, decoded(wire.DecodeSessionPage)},
-	"check": {
-		wire.CheckReport{Findings: []wire.Finding{{Code: "c", Subject: "s", Message: "m"}}, Rows: 12}, decoded(wire.DecodeCheckReport),
-	},
-	"error": {wire.ErrorBody{Code: wire.SessionHeld, Message: "held"}, decoded(wire.DecodeErrorBody)},
+// messages is every request and every answer of every route, and the error body.
+func messages() (out []message) {
+	add := func(t reflect.Type, request bool) {
+		if t == nil || slices.ContainsFunc(out, func(m message) bool { return m.name == t.Name() }) {
+			return
+		}
+		out = append(out, message{
+			name: t.Name(), desc: shape.OfType(t), request: request,
+			decode: func(data []byte) (any, error) { return shape.DecodeType(t, data, request) },
+			encode: func(v any) []byte { var w jsonv.Writer; shape.AppendAny(&w, v); return w.Bytes() },
+		})
+	}
+	for _, r := range wire.Routes() {
+		add(r.Request, true)
+		add(r.Answer, false)
+	}
+	add(reflect.TypeFor[wire.ErrorBody](), false)
+	return out
+}
+
+func messageCalled(name string) message {
+	all := messages()
+	return all[slices.IndexFunc(all, func(m message) bool { return m.name == name })]
 }
 
 func TestMessagesReadBack(t *testing.T) {
-	for name, m := range messages {
-		got, err := m.decode(m.full.Append(nil))
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-		} else if diff := cmp.Diff(m.full, got, same...); diff != "" {
-			t.Errorf("%s (-sent +read)\n%s", name, diff)
-		}
-		if v := reflect.ValueOf(m.full); v.Kind() == reflect.Struct {
-			for i := range v.NumField() {
-				if v.Field(i).IsZero() {
-					t.Errorf("%s: %s is not filled, so its codec is not tested", name, v.Type().Field(i).Name)
+	for _, m := range messages() {
+		t.Run(m.name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				sent := wiretest.JSON(m.desc, m.request).Draw(t, "sent")
+				v, err := m.decode(sent.Append(nil))
+				if err != nil {
+					t.Fatalf("%s: %v", sent, err)
 				}
-			}
-		}
+				text := m.encode(v)
+				again, err := m.decode(text)
+				if err != nil {
+					t.Fatalf("what was read does not read back: %v", err)
+				}
+				if !reflect.DeepEqual(v, again) && !bytes.Equal(m.encode(again), text) {
+					t.Fatalf("%s reads back as %s", text, m.encode(again))
+				}
+			})
+		})
 	}
 }
 
 func TestRequestsRefuseWhatTheyDoNotKnow(t *testing.T) {
 	for name, c := range map[string]struct{ body, which string }{
-		"misspelt option":  {`{"text":"x","maxTurn":1}`, "prompt"},
-		"empty prompt":     {`{"text":""}`, "prompt"},
-		"no prompt":        {`{}`, "prompt"},
-		"zero turns":       {`{"text":"x","maxTurns":0}`, "prompt"},
-		"unknown mode":     {`{"text":"x","permissionMode":"yolo"}`, "prompt"},
-		"no directory":     {`{"permissionMode":"default"}`, "create"},
-		"empty directory":  {`{"cwd":"","permissionMode":"default"}`, "create"},
-		"no mode":          {`{"cwd":"/w"}`, "create"},
-		"empty strand":     {`{"strand":""}`, "abort"},
-		"not an object":    {`[]`, "resume"},
-		"two documents":    {`{}{}`, "resume"},
-		"lone surrogate":   {`{"text":"\ud800"}`, "prompt"},
-		"invalid UTF-8":    {"{\"text\":\"\xff\"}", "prompt"},
-		"extra to nothing": {`{"force":true}`, "resume"},
+		"misspelt option":          {`{"key":"k","text":"x","maxTurn":1}`, "Prompt"},
+		"no key":                   {`{"text":"x"}`, "Prompt"},
+		"an empty key":             {`{"key":"","text":"x"}`, "Prompt"},
+		"a long key":               {`{"key":"` + strings.Repeat("k", wire.MaxWord+1) + `","text":"x"}`, "Prompt"},
+		"empty prompt":             {`{"key":"k","text":""}`, "Prompt"},
+		"no prompt":                {`{"key":"k"}`, "Prompt"},
+		"null prompt":              {`{"key":"k","text":null}`, "Prompt"},
+		"zero turns":               {`{"key":"k","text":"x","maxTurns":0}`, "Prompt"},
+		"turns with a fraction":    {`{"key":"k","text":"x","maxTurns":1.5}`, "Prompt"},
+		"turns beyond any count":   {`{"key":"k","text":"x","maxTurns":9007199254740992}`, "Prompt"},
+		"unknown mode":             {`{"key":"k","text":"x","permissionMode":"yolo"}`, "Prompt"},
+		"mode in capitals":         {`{"key":"k","text":"x","permissionMode":"Default"}`, "Prompt"},
+		"option in an image":       {`{"key":"k","text":"x","images":[{"mediaType":"image/png","data":"AA==","alt":"a"}]}`, "Prompt"},
+		"no directory":             {`{"key":"k","permissionMode":"default"}`, "CreateSession"},
+		"empty directory":          {`{"key":"k","cwd":"","permissionMode":"default"}`, "CreateSession"},
+		"no mode":                  {`{"key":"k","cwd":"/w"}`, "CreateSession"},
+		"memory wish misspelt":     {`{"key":"k","cwd":"/w","permissionMode":"default","memoryCapture":"of"}`, "CreateSession"},
+		"empty strand":             {`{"key":"k","strand":""}`, "Abort"},
+		"not an object":            {`[]`, "Resume"},
+		"two documents":            {`{"key":"k"}{}`, "Resume"},
+		"lone surrogate":           {`{"key":"k","text":"\ud800"}`, "Prompt"},
+		"invalid UTF-8":            {"{\"key\":\"k\",\"text\":\"\xff\"}", "Prompt"},
+		"a field twice":            {`{"key":"k","key":"k"}`, "Resume"},
+		"extra to nothing":         {`{"force":true}`, "CheckSession"},
+		"allowed by the policy":    {`{"key":"k","id":"a","boundCallId":"c","boundInputHash":"h","seq":1,"decision":"allow","settledBy":"policy"}`, "Decide"},
+		"allowed and stopped":      {`{"key":"k","id":"a","boundCallId":"c","boundInputHash":"h","seq":1,"decision":"allow","stop":true}`, "Decide"},
+		"refused with an input":    {`{"key":"k","id":"a","boundCallId":"c","boundInputHash":"h","seq":1,"decision":"deny","input":{}}`, "Decide"},
+		"a decision of no binding": {`{"key":"k","id":"a","seq":1,"decision":"deny"}`, "Decide"},
+		"another decision":         {`{"key":"k","id":"a","boundCallId":"c","boundInputHash":"h","seq":1,"decision":"Allow"}`, "Decide"},
+		"settled by somebody":      {`{"key":"k","id":"a","boundCallId":"c","boundInputHash":"h","seq":1,"decision":"deny","settledBy":"me"}`, "Decide"},
+		"an edit without a plan":   {`{"key":"k","id":"a","boundCallId":"c","boundInputHash":"h","seq":1,"verdict":"edit"}`, "DecidePlan"},
+		"a plan without an edit":   {`{"key":"k","id":"a","boundCallId":"c","boundInputHash":"h","seq":1,"verdict":"accept","plan":"p"}`, "DecidePlan"},
+		"erasing without a name":   {`{"key":"k"}`, "EraseSession"},
 	} {
-		if v, err := messages[c.which].decode([]byte(c.body)); err == nil {
+		if v, err := messageCalled(c.which).decode([]byte(c.body)); err == nil {
 			t.Errorf("%s: read as %#v", name, v)
 		} else if _, ok := corrupt.As(err); !ok {
 			t.Errorf("%s: %v is not a report", name, err)
 		}
+	}
+}
+
+func TestEveryMutationCarriesAKeyAndNoReadDoes(t *testing.T) {
+	reads := []string{"Search", "CheckSession"}
+	for _, r := range wire.Routes() {
+		want := r.Request != nil && !slices.Contains(reads, r.Request.Name())
+		if r.Mutates() != want {
+			t.Errorf("%s %s: it carries a key: %v", r.Method, r.Path, r.Mutates())
+		}
+		if r.Mutates() {
+			f := shape.OfType(r.Request).Fields[0]
+			if f.Name != "key" || f.Optional {
+				t.Errorf("%s: the key is %+v", r.Name, f)
+			}
+		}
+	}
+}
+
+func TestRoutesAreToldApart(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range wire.Routes() {
+		for _, key := range []string{r.Name, r.Method + " " + r.Path} {
+			if seen[key] {
+				t.Errorf("%q stands for two routes", key)
+			}
+			seen[key] = true
+		}
+		if r.Method == "POST" && (r.Limit < 1 || r.Request == nil) || r.Status/100 != 2 || !strings.HasPrefix(r.Path, "/") {
+			t.Errorf("%+v", r)
+		}
+	}
+	if got := wire.PostPrompt.PathOf(wiretest.Session(1)); got != "/sessions/"+wiretest.Session(1).String()+"/prompt" {
+		t.Error(got)
 	}
 }
 
@@ -374,17 +421,12 @@ func FuzzParseCursor(f *testing.F) {
 }
 
 func FuzzDecodeMessages(f *testing.F) {
-	names := []string{}
-	for name, m := range messages {
-		names = append(names, name)
-		f.Add(m.full.Append(nil), name)
+	all := messages()
+	for i, m := range all {
+		f.Add(m.encode(reflect.New(m.desc.Go).Elem().Interface()), uint8(i))
 	}
-	slices.Sort(names)
-	f.Fuzz(func(t *testing.T, data []byte, name string) {
-		m, ok := messages[name]
-		if !ok {
-			return
-		}
+	f.Fuzz(func(t *testing.T, data []byte, which uint8) {
+		m := all[int(which)%len(all)]
 		v, err := m.decode(data)
 		if err != nil {
 			if _, ok := corrupt.As(err); !ok {
@@ -392,15 +434,20 @@ func FuzzDecodeMessages(f *testing.F) {
 			}
 			return
 		}
-		if _, err := m.decode(v.Append(nil)); err != nil {
+		text := m.encode(v)
+		again, err := m.decode(text)
+		if err != nil {
 			t.Fatalf("what was read does not read back: %v", err)
+		}
+		if !bytes.Equal(m.encode(again), text) {
+			t.Fatal("encoding is not stable")
 		}
 	})
 }
 
 func BenchmarkDecodeDelta(b *testing.B) {
 	frame := wire.Frame{
-		ID: "l/0/0/0", Delivery: wire.Live, Session: wiretest.Session(1), Strand: "main", Operation: wiretest.Op(1),
+		ID: "l/0/0/0", Delivery: wire.Live, Session: wiretest.Session(1), Lane: wire.LaneMain, Strand: "main", Operation: wiretest.Op(1),
 		Body: wire.TextDelta{Segment: wire.Segment{Entry: wiretest.Entry(1)}, Text: "twelve bytes"},
 	}.Append(nil)
 	b.ReportAllocs()

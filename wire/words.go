@@ -1,6 +1,6 @@
 package wire
 
-// Delivery is the promise that a frame makes. The set is closed.
+// Delivery is the class of a frame: the promise that it makes. The set is closed.
 type Delivery string
 
 const (
@@ -24,24 +24,40 @@ func ParseDelivery(s string) (Delivery, bool) {
 	return "", false
 }
 
-// Kind names what a frame is about. The set is open on the wire: an unknown
-// word is kept.
-type Kind string
+// Words returns the closed set.
+func (Delivery) Words() []string { return []string{string(Replay), string(Level), string(Live)} }
 
-// The kinds of this build.
+// Lane says what kind of work a frame belongs to; which piece of it is the owner's
+// matter: the strand, operation and task of the frame. An unknown word is kept, and
+// proves nothing.
+type Lane string
+
+// The lanes.
 const (
-	KindRunStart       Kind = "run_start"
-	KindUserMessage    Kind = "user_message"
-	KindTextDelta      Kind = "text_delta"
-	KindTextEnd        Kind = "text_end"
-	KindReasoningDelta Kind = "reasoning_delta"
-	KindReasoningEnd   Kind = "reasoning_end"
-	KindToolCall       Kind = "tool_call"
-	KindToolProgress   Kind = "tool_progress"
-	KindToolResult     Kind = "tool_result"
-	KindTurnEnd        Kind = "turn_end"
-	KindRetry          Kind = "retry"
-	KindRunEnd         Kind = "run_end"
-	KindRunStopped     Kind = "run_stopped"
-	KindNotice         Kind = "notice"
+	LaneMain       Lane = "main"       // the strand that a person talks to
+	LaneAgent      Lane = "agent"      // another strand of the session
+	LaneWorkflow   Lane = "workflow"   // a run of a workflow
+	LaneBackground Lane = "background" // a command in the background
+	LaneSession    Lane = "session"    // the session as a whole
 )
+
+var lanes = [...]Lane{LaneMain, LaneAgent, LaneWorkflow, LaneBackground, LaneSession}
+
+// Words returns the closed set.
+func (Lane) Words() []string {
+	out := make([]string, len(lanes))
+	for i, l := range lanes {
+		out[i] = string(l)
+	}
+	return out
+}
+
+// Known reports whether the lane is in the closed set.
+func (l Lane) Known() bool {
+	for _, k := range lanes {
+		if k == l {
+			return true
+		}
+	}
+	return false
+}

@@ -6,8 +6,9 @@ import (
 	"github.com/loom-run/loom/wire"
 )
 
-// Event is what passes: one of [RunOpened], [LiveText], [Settled], [ToolWindow],
-// [Waiting], [LastTurn], [Noticed], [RunClosed]. Each says what its host owes.
+// Event is what passes: one of [RunOpened], [TurnOpened], [LiveText],
+// [LiveArguments], [Settled], [CallDisclosed], [ToolWindow], [Waiting], [LastTurn],
+// [ContextUsed], [Noticed], [RunClosed]. Each says what its host owes.
 type Event interface{ event() }
 
 // RunOpened says that a run is on, and with what. The host clears what it showed
@@ -17,7 +18,42 @@ type RunOpened struct {
 	Model     wire.ModelRef
 	Mode      words.PermissionMode
 	Cwd       string
-	Tools     int
+	MaxTurns  *int64
+	Roster    wire.Stated[wire.Roster]      // what the model is offered
+	Hands     wire.Stated[wire.Hands]       // whether it was given files and a shell
+	MCP       wire.Stated[[]wire.MCPServer] // what became of external tool servers
+}
+
+// TurnOpened says that a response is on its way. The host may show that the model
+// works.
+type TurnOpened struct {
+	Entry   id.EntryID
+	Model   *wire.ModelRef
+	Attempt *int64
+}
+
+// LiveArguments is a piece of the arguments of a call that the model is writing. A
+// host that shows them starts again at an offset of 0, and shows no more after a
+// gap; the committed call replaces them.
+type LiveArguments struct {
+	Segment      wire.Segment
+	CallID, Name string
+	Offset       int64
+	Fragment     string
+}
+
+// CallDisclosed says what a committed call is. The host may draw it on the call's
+// card; its result supersedes it.
+type CallDisclosed struct{ Disclosure wire.ToolDisclosure }
+
+// ContextUsed is what the newest response consumed and how full the context is. The
+// host replaces what it showed of it.
+type ContextUsed struct {
+	Entry         id.EntryID
+	Usage         Tally
+	Model         wire.ModelRef
+	ContextTokens *int64 // nil: not known
+	ContextWindow *int64
 }
 
 // LiveText is a further piece of a segment. The host appends it.
@@ -42,13 +78,15 @@ type ToolWindow struct {
 	Stream     string
 	Tail       string
 	TotalBytes int64
+	ElapsedMs  *int64
 }
 
 // Waiting says that an attempt failed and the next one comes at a time.
 type Waiting struct {
-	Attempt int64
-	UntilMs int64
-	Error   string
+	Attempt     int64
+	MaxAttempts *int64 // nil: not known, or without bound
+	UntilMs     int64
+	Error       string
 }
 
 // LastTurn is the accounting of the turn that just ended.
@@ -75,14 +113,18 @@ type RunClosed struct {
 	Total  Tally
 }
 
-func (RunOpened) event()  {}
-func (LiveText) event()   {}
-func (Settled) event()    {}
-func (ToolWindow) event() {}
-func (Waiting) event()    {}
-func (LastTurn) event()   {}
-func (Noticed) event()    {}
-func (RunClosed) event()  {}
+func (RunOpened) event()     {}
+func (TurnOpened) event()    {}
+func (LiveArguments) event() {}
+func (CallDisclosed) event() {}
+func (ContextUsed) event()   {}
+func (LiveText) event()      {}
+func (Settled) event()       {}
+func (ToolWindow) event()    {}
+func (Waiting) event()       {}
+func (LastTurn) event()      {}
+func (Noticed) event()       {}
+func (RunClosed) event()     {}
 
 // Verdict is what a host does with a segment that it has partly shown. It is one
 // of [Send], [Rest], [Nothing], [Replace], [Withhold], [Retract].

@@ -7,7 +7,7 @@ import (
 )
 
 // Message is what a transcript keeps: one of [Prompt], [Answer], [Reasoning],
-// [Call], [Result], [Ended]. Texts are as the wire has them: a host passes them
+// [Call], [Result], [Ended], [Compacted], [BranchLeft]. Texts are as the wire has them: a host passes them
 // through client/say before a screen.
 type Message interface{ message() }
 
@@ -17,6 +17,7 @@ type Prompt struct {
 	Text   string
 	Bytes  int64 // the length of the whole text; more than Text when it was cut
 	Images int
+	Author *wire.Author // nil: not attributed
 }
 
 // Answer is one committed text of the model. Segments of one entry are one
@@ -51,6 +52,10 @@ type Result struct {
 	Images  int
 	IsError bool
 	Gate    *wire.Gate
+	// Structured is what the tool says to programs; nil when it says nothing, and
+	// when it is too large: then StructuredBytes tells its size.
+	Structured      *jsonv.Value
+	StructuredBytes int64
 }
 
 // Ended is the end of a run, as committed.
@@ -58,11 +63,21 @@ type Ended struct {
 	Operation id.OpID
 	Cause     wire.Cause
 	Total     Tally
+	Gates     []wire.GateRecord // nil: not known
+	Final     id.EntryID        // the response that ended it; may be absent
 }
 
-func (Prompt) message()    {}
-func (Answer) message()    {}
-func (Reasoning) message() {}
-func (Call) message()      {}
-func (Result) message()    {}
-func (Ended) message()     {}
+// Compacted marks where the model's context begins anew.
+type Compacted struct{ Boundary wire.CompactionBoundary }
+
+// BranchLeft describes a branch that was left.
+type BranchLeft struct{ Summary wire.BranchSummary }
+
+func (Prompt) message()     {}
+func (Answer) message()     {}
+func (Reasoning) message()  {}
+func (Call) message()       {}
+func (Result) message()     {}
+func (Ended) message()      {}
+func (Compacted) message()  {}
+func (BranchLeft) message() {}

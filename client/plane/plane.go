@@ -72,8 +72,16 @@ func (p Proof) Valid() bool { return !p.session.IsZero() }
 // Prove mints the proof of a frame that belongs to the lane. It fails closed: a
 // watch without a session follows nothing. Frames of the whole session belong
 // to each of its strands, and committed entries to whichever operation is
-// watched, since they do not say which one wrote them.
+// watched, since they do not say which one wrote them. A lane that this build does
+// not know proves nothing.
 func (w Watch) Prove(f wire.Frame) (Proof, bool) {
+	switch f.Lane {
+	case wire.LaneMain, wire.LaneAgent, wire.LaneSession:
+	case wire.LaneWorkflow, wire.LaneBackground:
+		return Proof{}, false // no strand's
+	default:
+		return Proof{}, false // nobody's, as far as this build knows
+	}
 	switch {
 	case w.Session.IsZero() || f.Session != w.Session:
 		return Proof{}, false

@@ -2,6 +2,7 @@ package plane_test
 
 import (
 	"regexp"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -26,7 +27,7 @@ func TestOnlyTheWatchedLaneHasAProof(t *testing.T) {
 			w.Session = f.Session
 		}
 		p, ok := w.Prove(f)
-		mine := f.Session == w.Session &&
+		mine := slices.Contains([]wire.Lane{wire.LaneMain, wire.LaneAgent, wire.LaneSession}, f.Lane) && f.Session == w.Session &&
 			(f.Strand == "" || f.Strand == w.Strand) &&
 			(w.Operation.IsZero() || f.Operation.IsZero() || f.Operation == w.Operation)
 		if ok != mine || p.Valid() != mine {
@@ -62,7 +63,7 @@ func TestMessageIDsFollowFromTheFrame(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := w
 		f := wiretest.Frame().Draw(t, "frame")
-		f.Strand, w.Session = "", f.Session
+		f.Strand, f.Lane, w.Session = "", wire.LaneSession, f.Session
 		p, _ := w.Prove(f)
 		for n := range 3 {
 			m := plane.Keep(p, f, n, plane.Answer{})

@@ -226,3 +226,18 @@ var GrantLifetimes = of("how long an allowance holds",
 	planned(GrantSession),
 	planned(GrantExact),
 )
+
+// ApproverPosture says whether somebody who can decide stays with a session.
+type ApproverPosture string
+
+// The postures.
+const (
+	ApproverResident ApproverPosture = "resident" // a question may wait for an answer
+	ApproverAbsent   ApproverPosture = "absent"   // nobody will answer: a question is a denial at once
+)
+
+// ApproverPostures is the closed set.
+var ApproverPostures = of("whether somebody who can decide stays with a session",
+	planned(ApproverResident),
+	planned(ApproverAbsent),
+)

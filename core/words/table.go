@@ -91,7 +91,7 @@ func planned[W ~string](w W) Row[W] { return Row[W]{Word: w} }
 func Tables() []Set {
 	return []Set{
 		Causes, RowEndings, PauseReasons, BlockedKinds, HookBlocks, LimitBlocks, Expiries, CancelCauses, SessionStatuses,
-		Dispositions, Settlements, DeniedBys, AskOrigins, Mandates, SettledBys, UnsettledCauses, UndecidedCauses, Decisions, GrantLifetimes,
+		Dispositions, Settlements, DeniedBys, AskOrigins, Mandates, SettledBys, UnsettledCauses, UndecidedCauses, Decisions, GrantLifetimes, ApproverPostures,
 		PermissionModes, ToolClasses, RuleBehaviors, RuleDestinations, RuleOfferAbsences, RuleIssues, RuleLivenesses,
 		NoticeCodes, Audiences, Minters,
 		TaskKinds, BackgroundStatuses, RegistrationStates,

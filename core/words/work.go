@@ -83,8 +83,8 @@ const (
 // QueueLanes is the closed set.
 var QueueLanes = of("how queued input reaches a strand",
 	planned(LaneSteer),
-	planned(LaneFollowUp),
-	planned(LaneNextRun),
+	minted(LaneFollowUp, "server"),
+	minted(LaneNextRun, "server"),
 )
 
 // UnusedCause is why input that was queued was not used, or may not have been.
@@ -190,7 +190,7 @@ const (
 // MountConditions is the closed set.
 var MountConditions = of("why a tool is offered to a run",
 	planned(MountedBuiltin),
-	planned(MountedHands),
+	minted(MountedHands, "node", "server"),
 	planned(MountedRequest),
 	planned(MountedConfig),
 	planned(MountedServer),
@@ -272,9 +272,9 @@ const (
 // Healths is the closed set.
 var Healths = of("what a server says about itself",
 	planned(HealthStarting),
-	planned(HealthReady),
+	minted(HealthReady, "server"),
 	planned(HealthDegraded),
-	planned(HealthDraining),
+	minted(HealthDraining, "server"),
 )
 
 // Activity is whether a session works, waits for a person, or rests.

@@ -95,7 +95,7 @@ func ofCause(c wire.Cause) Exit {
 // ofCode is the status of a refusal.
 func ofCode(c wire.Code) Exit {
 	switch c {
-	case wire.BadRequest, wire.TooLarge, wire.BadCwd, wire.UnknownStrand:
+	case wire.BadRequest, wire.TooLarge, wire.BadCwd, wire.UnknownStrand, wire.UnknownRow, wire.Unsupported, wire.RuleRefused:
 		return BadUsage
 	case wire.SessionHeld:
 		return Held
@@ -107,7 +107,8 @@ func ofCode(c wire.Code) Exit {
 		return NotFound
 	case wire.StoreFull:
 		return OutputLost
-	case wire.NoRoute, wire.Conflict, wire.StaleCursor, wire.Unavailable, wire.Internal:
+	case wire.NoRoute, wire.Conflict, wire.StaleCursor, wire.Unavailable, wire.Internal, wire.Unauthorized, wire.Forbidden,
+		wire.BindingMismatch, wire.AlreadySettled, wire.RevisionChanged, wire.KeyReused, wire.AttributionTaken:
 		return RunFailed
 	default: // a word of a newer server
 		return RunFailed

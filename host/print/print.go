@@ -166,7 +166,7 @@ func (p *Printer) put(o plane.Output) {
 
 func (p *Printer) keep(m plane.Message) {
 	switch m := m.(type) {
-	case plane.Prompt, plane.Reasoning:
+	case plane.Prompt, plane.Reasoning, plane.Compacted, plane.BranchLeft:
 	case plane.Answer:
 		if m.Segment.Entry != p.run.entry {
 			p.run.entry, p.run.texts = m.Segment.Entry, nil
@@ -215,7 +215,8 @@ func (p *Printer) show(e plane.Event) {
 		}
 	case plane.RunClosed:
 		p.run.turns, p.run.total = e.Turns, e.Total
-	case plane.ToolWindow: // a headless run shows results, not windows
+	case plane.ToolWindow, plane.LiveArguments, plane.CallDisclosed: // a headless run shows calls and results
+	case plane.TurnOpened, plane.ContextUsed: // and no gauges
 	}
 }
 

@@ -47,18 +47,18 @@ type script struct {
 func (s *script) replay(b wire.Body) *script {
 	s.seq++
 	s.frames = append(s.frames, wire.Frame{
-		ID: fmt.Sprint(s.seq), Cursor: wire.Cursor{Seq: s.seq}, Delivery: wire.Replay, Session: session, Strand: "main", Body: b,
+		ID: fmt.Sprint(s.seq), Cursor: wire.Cursor{Seq: s.seq}, Delivery: wire.Replay, Session: session, Lane: wire.LaneMain, Strand: "main", Body: b,
 	})
 	return s
 }
 
 func (s *script) pass(d wire.Delivery, b wire.Body) *script {
-	s.frames = append(s.frames, wire.Frame{ID: "x", Delivery: d, Session: session, Strand: "main", Operation: op, Body: b})
+	s.frames = append(s.frames, wire.Frame{ID: "x", Delivery: d, Session: session, Lane: wire.LaneMain, Strand: "main", Operation: op, Body: b})
 	return s
 }
 
 func (s *script) end(c wire.Cause) *script {
-	s.replay(wire.RunEnd{Cause: c, Usage: wire.Usage{Input: 1200, Output: 34, CacheRead: 5, Measured: true, CostMicroUSD: new(int64(1_230_450))}})
+	s.replay(wire.RunEnd{Terminal: c, Usage: wire.Usage{Input: 1200, Output: 34, CacheRead: 5, Measured: true, CostMicroUSD: new(int64(1_230_450))}})
 	s.frames[len(s.frames)-1].Operation = op
 	return s
 }
@@ -89,7 +89,7 @@ func (s *script) source(err error) client.Source {
 // wholeRun is a run with a call that works, one that fails and one that is denied.
 func wholeRun() *script {
 	s := &script{}
-	s.pass(wire.Level, wire.RunStart{Model: model, Mode: words.ModeDefault, Cwd: "/repo", Tools: 6})
+	s.pass(wire.Level, wire.RunStart{Model: model, Mode: words.ModeDefault, Cwd: "/repo"})
 	s.replay(wire.UserMessage{Entry: wiretest.Entry(1), Text: "what is here?", Bytes: 13})
 	s.pass(wire.Live, wire.TextDelta{Segment: seg(2, 0), Text: "I look "})
 	s.pass(wire.Live, wire.TextDelta{Segment: seg(2, 0), Offset: 7, Text: "around."})
@@ -471,7 +471,7 @@ func TestCostsAndCountsAreNeverMadeUp(t *testing.T) {
 		"unknown":  {wire.Usage{}, `"usage":{"exact":false}`, "tokens", "loom: 1 turn, tokens unknown, cost unknown"},
 	} {
 		s := (&script{}).turn(2, "stop").end(wire.Completed{})
-		s.frames[1].Body = wire.RunEnd{Cause: wire.Completed{}, Usage: c.usage}
+		s.frames[1].Body = wire.RunEnd{Terminal: wire.Completed{}, Usage: c.usage}
 		got := follow(print.Options{Format: print.JSON}, s.source(nil)).stdout.String()
 		if !strings.Contains(got, c.has) || c.lacks != "" && strings.Contains(got, c.lacks) {
 			t.Errorf("%s: %s", name, got)

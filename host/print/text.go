@@ -142,7 +142,7 @@ func (p *Printer) sentence() string {
 			return "the run was stopped" + kept
 		case wire.Blocked:
 			if c.Detail != nil {
-				return "the run was stopped by " + c.Detail.Kind + ": " + c.Detail.Cause + kept
+				return "the run was stopped by " + string(c.Detail.Kind) + ": " + c.Detail.Cause + kept
 			}
 			return "the run was stopped by a rule" + kept
 		case wire.Paused:
@@ -189,9 +189,17 @@ func noticeLine(e plane.Noticed) string {
 	var b strings.Builder
 	b.WriteString("loom: " + say.Line(string(e.Code), maxField))
 	for _, f := range e.Facts {
-		b.WriteString(" " + say.Line(f.Name, maxField) + "=" + say.Line(f.Text, maxField))
+		b.WriteString(" " + say.Line(f.Name, maxField) + "=" + say.Line(factText(f), maxField))
 	}
 	return b.String()
+}
+
+// factText is the value of a fact as a person reads it.
+func factText(f wire.Fact) string {
+	if text, ok := f.Value.Text(); ok {
+		return text
+	}
+	return f.Value.String()
 }
 
 // callLine names a call with its arguments in short: the first in full as far as

@@ -36,7 +36,7 @@ func (a *app) connect() (*link, error) {
 		retry = *a.sys.Retry
 	}
 	n := node.New(node.Config{
-		Home: home, Models: node.Catalogue(a.env, now, userAgent()), Environ: a.sys.Environ, Now: now, Retry: retry,
+		Home: home, Models: node.Catalogue(a.env, now, userAgent()), Environ: a.sys.Environ, Now: now, Retry: retry, Build: userAgent(),
 	})
 	listener := memlisten.New()
 	l := &link{

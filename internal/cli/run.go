@@ -48,7 +48,7 @@ func (a *app) run(ctx context.Context, o runOptions, args []string) error {
 		return nil
 	}
 	defer a.hangUp(l)
-	a.status = a.converse(ctx, l, o, wire.Prompt{Text: text, PermissionMode: o.mode.given, MaxTurns: o.maxTurns.given}, p)
+	a.status = a.converse(ctx, l, o, wire.Prompt{Input: wire.Input{Text: text}, PermissionMode: o.mode.given, MaxTurns: o.maxTurns.given}, p)
 	return nil
 }
 

@@ -24,7 +24,7 @@ func (a *app) sessionsCommand() *cobra.Command {
 					return err
 				}
 				if asJSON {
-					out.json(append(list.Append(nil), '\n'))
+					out.json(append(wire.Encode(list), '\n'))
 					return nil
 				}
 				if len(list.Sessions) == 0 {

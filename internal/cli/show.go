@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -65,7 +66,7 @@ type document struct {
 }
 
 func (d *document) begin(info wire.SessionInfo) {
-	d.out.json(append(info.Append([]byte(`{"session":`)), `,"frames":[`...))
+	d.out.json(slices.Concat([]byte(`{"session":`), wire.Encode(info), []byte(`,"frames":[`)))
 }
 
 func (d *document) frame(f wire.Frame) {
@@ -115,6 +116,10 @@ func (r *readable) paragraph(m plane.Message) {
 		r.out.text("\n* " + say.Line(m.Name+" "+m.Arguments.String(), maxShownArguments))
 	case plane.Result:
 		r.out.text(quoted(m))
+	case plane.Compacted:
+		r.out.text("\n[compacted] " + m.Boundary.Summary)
+	case plane.BranchLeft:
+		r.out.text("\n[branch left] " + m.Summary.Summary)
 	case plane.Ended:
 		r.out.text("\n[" + m.Cause.Word() + reason(m.Cause) + "]")
 	}

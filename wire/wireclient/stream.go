@@ -168,7 +168,7 @@ func (s *Stream) reopen(failures int) (*http.Response, error) {
 // open asks for the stream and takes over the position it begins at.
 func (s *Stream) open(from wire.From) (*http.Response, error) {
 	q := url.Values{"after": {from.String()}}
-	resp, err := s.client.send(s.life, "frames", http.MethodGet, "/sessions/"+s.session.String()+"/frames?"+q.Encode(), nil)
+	resp, err := s.client.send(s.life, "frames", wire.GetFrames.Method, wire.GetFrames.PathOf(s.session)+"?"+q.Encode(), nil)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,8 @@
 //
 // The routes of version 1. Requests are sent once and never repeated: after a
 // lost answer the caller is told that the request may have been carried out.
-// Only the frame stream, which changes nothing, is opened again.
+// Only the frame stream, which changes nothing, is opened again. A mutation without
+// an idempotency key is given a random one.
 //
 // # Invariants
 //
@@ -33,6 +34,7 @@ package wireclient
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -64,7 +66,7 @@ func New(rt http.RoundTripper, base string) *Client {
 			// to somebody else.
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},
-		base: base + "/v" + strconv.Itoa(wire.Version),
+		base: base + wire.Prefix(),
 	}
 }
 
@@ -107,45 +109,80 @@ func (e *Garbled) Error() string {
 
 func (e *Garbled) Unwrap() error { return e.Err }
 
+// Probe asks whether the server is there, and which one.
+func (c *Client) Probe(ctx context.Context) (wire.Probe, error) {
+	return read(ctx, c, "probe", wire.GetProbe, id.SessionID{}, nil)
+}
+
+// Capabilities asks what the server can do.
+func (c *Client) Capabilities(ctx context.Context) (wire.Capabilities, error) {
+	return read(ctx, c, "ask what the server can do", wire.GetCapabilities, id.SessionID{}, nil)
+}
+
 // Create makes a session.
 func (c *Client) Create(ctx context.Context, q wire.CreateSession) (wire.Created, error) {
-	return call(ctx, c, "create a session", http.MethodPost, "/sessions", q.Append(nil), wire.DecodeCreated)
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "create a session", wire.PostSession, id.SessionID{}, q)
 }
 
 // Prompt asks a strand to run.
 func (c *Client) Prompt(ctx context.Context, s id.SessionID, q wire.Prompt) (wire.Prompted, error) {
-	return call(ctx, c, "prompt", http.MethodPost, "/sessions/"+s.String()+"/prompt", q.Append(nil), wire.DecodePrompted)
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "prompt", wire.PostPrompt, s, q)
 }
 
 // Resume asks to finish an interrupted operation.
 func (c *Client) Resume(ctx context.Context, s id.SessionID, q wire.Resume) (wire.Resumed, error) {
-	return call(ctx, c, "resume", http.MethodPost, "/sessions/"+s.String()+"/resume", q.Append(nil), wire.DecodeResumed)
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "resume", wire.PostResume, s, q)
 }
 
 // Abort asks to stop a strand's running operation.
 func (c *Client) Abort(ctx context.Context, s id.SessionID, q wire.Abort) (wire.AbortReceipt, error) {
-	return call(ctx, c, "abort", http.MethodPost, "/sessions/"+s.String()+"/abort", q.Append(nil), wire.DecodeAbortReceipt)
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "abort", wire.PostAbort, s, q)
 }
 
 // Sessions lists the sessions, newest first.
 func (c *Client) Sessions(ctx context.Context) (wire.SessionList, error) {
-	return call(ctx, c, "list the sessions", http.MethodGet, "/sessions", nil, wire.DecodeSessionList)
+	return read(ctx, c, "list the sessions", wire.GetSessions, id.SessionID{}, nil)
 }
 
 // Page reads one page of a session's history; limit is at most [wire.MaxPage]
 // frames.
 func (c *Client) Page(ctx context.Context, s id.SessionID, from wire.From, limit int) (wire.SessionPage, error) {
-	q := url.Values{"after": {from.String()}, "limit": {strconv.Itoa(limit)}}
-	return call(ctx, c, "read the session", http.MethodGet, "/sessions/"+s.String()+"?"+q.Encode(), nil, wire.DecodeSessionPage)
+	return read(ctx, c, "read the session", wire.GetPage, s, url.Values{"after": {from.String()}, "limit": {strconv.Itoa(limit)}})
 }
 
 // Check walks a session and names every broken invariant.
 func (c *Client) Check(ctx context.Context, s id.SessionID) (wire.CheckReport, error) {
-	return call(ctx, c, "check the session", http.MethodPost, "/sessions/"+s.String()+"/check", []byte("{}"), wire.DecodeCheckReport)
+	return ask(ctx, c, "check the session", wire.PostCheck, s, wire.CheckSession{})
+}
+
+// keyed gives a mutation that has no idempotency key one of its own.
+func keyed(key string) string {
+	if key == "" {
+		key = rand.Text()
+	}
+	return key
+}
+
+// ask sends a request of a route.
+func ask[Q, R any](ctx context.Context, c *Client, op string, route wire.Route[Q, R], s id.SessionID, q Q) (R, error) {
+	return call[R](ctx, c, op, route.Method, route.PathOf(s), wire.Encode(q))
+}
+
+// read asks for something that has no request body.
+func read[R any](ctx context.Context, c *Client, op string, route wire.Route[struct{}, R], s id.SessionID, query url.Values) (R, error) {
+	path := route.PathOf(s)
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return call[R](ctx, c, op, route.Method, path, nil)
 }
 
 // call sends one request and reads its answer whole.
-func call[T any](ctx context.Context, c *Client, op, method, path string, body []byte, decode func([]byte) (T, error)) (T, error) {
+func call[T any](ctx context.Context, c *Client, op, method, path string, body []byte) (T, error) {
 	var none T
 	resp, err := c.send(ctx, op, method, path, body)
 	if err != nil {
@@ -156,7 +193,7 @@ func call[T any](ctx context.Context, c *Client, op, method, path string, body [
 	if err != nil {
 		return none, &Unreached{Op: op, Err: err, Maybe: method != http.MethodGet}
 	}
-	v, err := decode(data)
+	v, err := wire.DecodeAnswer[T](data)
 	if err != nil {
 		return none, &Garbled{Op: op, Err: err}
 	}
@@ -194,9 +231,9 @@ func (c *Client) send(ctx context.Context, op, method, path string, body []byte)
 	if err != nil {
 		return nil, &Unreached{Op: op, Err: err, Maybe: method != http.MethodGet}
 	}
-	e, err := wire.DecodeErrorBody(data)
+	e, err := wire.DecodeAnswer[wire.ErrorBody](data)
 	if err != nil {
-		return nil, &Garbled{Op: op, Err: fmt.Errorf("status %d: %w", resp.StatusCode, err)}
+		return nil, &Garbled{Op: op, Err: fmt.Errorf("status %d (%s): %w", resp.StatusCode, wire.CoarseOf(resp.StatusCode), err)}
 	}
 	return nil, &Refused{Status: resp.StatusCode, Code: e.Code, Message: e.Message}
 }

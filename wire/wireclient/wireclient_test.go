@@ -122,7 +122,7 @@ func replays(n int) (out []wire.Frame) {
 	for i := range n {
 		out = append(out, wire.Frame{
 			ID: fmt.Sprint(i), Cursor: wire.Cursor{Generation: 1, Seq: int64(i/3 + 1), Ordinal: i % 3}, Delivery: wire.Replay,
-			Session: session, Body: wire.TextEnd{Segment: wire.Segment{Entry: wiretest.Entry(uint64(i))}, Content: "text"},
+			Session: session, Lane: wire.LaneMain, Body: wire.TextEnd{Segment: wire.Segment{Entry: wiretest.Entry(uint64(i))}, Content: "text"},
 		})
 	}
 	return out
@@ -200,7 +200,7 @@ func TestAQuietLinkLivesByHeartbeatsAndDiesWithoutBytes(t *testing.T) {
 
 func TestAStreamThatCannotGoOnSaysWhy(t *testing.T) {
 	refusal := func(code wire.Code) *http.Response {
-		return answer(code.Status(), string(wire.ErrorBody{Code: code, Message: "no"}.Append(nil)))
+		return answer(code.Status(), string(wire.Encode(wire.ErrorBody{Code: code, Message: "no"})))
 	}
 	down := &net.OpError{Op: "dial", Err: errors.New("connection refused")}
 	for name, c := range map[string]struct {
@@ -310,13 +310,13 @@ func TestAStreamEndsWhereItIsToldTo(t *testing.T) {
 func TestRequestsCarryTheirBodiesAndAnswersTheirs(t *testing.T) {
 	var seen []string
 	answers := map[string]string{
-		"POST /v1/sessions": string(wire.Created{Session: session, Cursor: wire.Cursor{Generation: 1}}.Append(nil)),
-		"POST /v1/sessions/" + session.String() + "/prompt": string(wire.Prompted{Status: wire.Queued, Seq: 3}.Append(nil)),
-		"POST /v1/sessions/" + session.String() + "/resume": string(wire.Resumed{Operation: wiretest.Op(1)}.Append(nil)),
-		"POST /v1/sessions/" + session.String() + "/abort":  string(wire.AbortReceipt{Status: wire.Aborting}.Append(nil)),
-		"GET /v1/sessions": string(wire.SessionList{}.Append(nil)),
-		"GET /v1/sessions/" + session.String() + "?after=start&limit=7": string(wire.SessionPage{Info: wire.SessionInfo{Session: session, Status: "idle"}, Next: wire.Cursor{Seq: 1}}.Append(nil)),
-		"POST /v1/sessions/" + session.String() + "/check":              string(wire.CheckReport{Rows: 9}.Append(nil)),
+		"POST /v1/sessions": string(wire.Encode(wire.Created{Session: session, Cursor: wire.Cursor{Generation: 1}})),
+		"POST /v1/sessions/" + session.String() + "/prompt": string(wire.Encode(wire.Prompted{Status: wire.Queued, Seq: 3})),
+		"POST /v1/sessions/" + session.String() + "/resume": string(wire.Encode(wire.Resumed{Operation: wiretest.Op(1)})),
+		"POST /v1/sessions/" + session.String() + "/abort":  string(wire.Encode(wire.AbortReceipt{Status: wire.Aborting})),
+		"GET /v1/sessions": string(wire.Encode(wire.SessionList{})),
+		"GET /v1/sessions/" + session.String() + "?after=start&limit=7": string(wire.Encode(wire.SessionPage{Info: wire.SessionInfo{Session: session, Status: "idle"}, Next: wire.Cursor{Seq: 1}})),
+		"POST /v1/sessions/" + session.String() + "/check":              string(wire.Encode(wire.CheckReport{Rows: 9})),
 	}
 	c := wireclient.New(transport(func(r *http.Request) (*http.Response, error) {
 		body := ""
@@ -331,21 +331,21 @@ func TestRequestsCarryTheirBodiesAndAnswersTheirs(t *testing.T) {
 		seen = append(seen, key+" "+body)
 		text, ok := answers[key]
 		if !ok {
-			return answer(404, string(wire.ErrorBody{Code: wire.NoRoute, Message: key}.Append(nil))), nil
+			return answer(404, string(wire.Encode(wire.ErrorBody{Code: wire.NoRoute, Message: key}))), nil
 		}
 		return answer(200, text), nil
 	}), "http://loom")
 	ctx := t.Context()
-	if v, err := c.Create(ctx, wire.CreateSession{Cwd: "/w", PermissionMode: words.ModeDefault}); err != nil || v.Session != session {
+	if v, err := c.Create(ctx, wire.CreateSession{Mutation: wire.Mutation{Key: "k1"}, Cwd: "/w", PermissionMode: words.ModeDefault}); err != nil || v.Session != session {
 		t.Error(v, err)
 	}
-	if v, err := c.Prompt(ctx, session, wire.Prompt{Text: "hi"}); err != nil || v.Status != wire.Queued || v.Seq != 3 {
+	if v, err := c.Prompt(ctx, session, wire.Prompt{Input: wire.Input{Mutation: wire.Mutation{Key: "k2"}, Text: "hi"}}); err != nil || v.Status != wire.Queued || v.Seq != 3 {
 		t.Error(v, err)
 	}
-	if v, err := c.Resume(ctx, session, wire.Resume{}); err != nil || v.Operation != wiretest.Op(1) {
+	if v, err := c.Resume(ctx, session, wire.Resume{Mutation: wire.Mutation{Key: "k3"}}); err != nil || v.Operation != wiretest.Op(1) {
 		t.Error(v, err)
 	}
-	if v, err := c.Abort(ctx, session, wire.Abort{Strand: new("main")}); err != nil || v.Status != wire.Aborting {
+	if v, err := c.Abort(ctx, session, wire.Abort{Mutation: wire.Mutation{Key: "k4"}, Strand: new("main")}); err != nil || v.Status != wire.Aborting {
 		t.Error(v, err)
 	}
 	if v, err := c.Sessions(ctx); err != nil || len(v.Sessions) != 0 {
@@ -358,16 +358,34 @@ func TestRequestsCarryTheirBodiesAndAnswersTheirs(t *testing.T) {
 		t.Error(v, err)
 	}
 	want := []string{
-		`POST /v1/sessions {"cwd":"/w","permissionMode":"default"}`,
-		`POST /v1/sessions/` + session.String() + `/prompt {"text":"hi"}`,
-		`POST /v1/sessions/` + session.String() + `/resume {}`,
-		`POST /v1/sessions/` + session.String() + `/abort {"strand":"main"}`,
+		`POST /v1/sessions {"key":"k1","cwd":"/w","permissionMode":"default"}`,
+		`POST /v1/sessions/` + session.String() + `/prompt {"key":"k2","text":"hi"}`,
+		`POST /v1/sessions/` + session.String() + `/resume {"key":"k3"}`,
+		`POST /v1/sessions/` + session.String() + `/abort {"key":"k4","strand":"main"}`,
 		`GET /v1/sessions `,
 		`GET /v1/sessions/` + session.String() + `?after=start&limit=7 `,
 		`POST /v1/sessions/` + session.String() + `/check {}`,
 	}
 	if strings.Join(seen, "\n") != strings.Join(want, "\n") {
 		t.Errorf("sent\n%s", strings.Join(seen, "\n"))
+	}
+}
+
+func TestAMutationWithoutAKeyIsGivenOneOfItsOwn(t *testing.T) {
+	seen := map[string]bool{}
+	c := wireclient.New(transport(func(r *http.Request) (*http.Response, error) {
+		data, _ := io.ReadAll(r.Body)
+		q, err := wire.DecodeRequest[wire.Abort](data)
+		if err != nil || len(q.Key) < 20 || seen[q.Key] {
+			t.Errorf("the key is %q, %v", q.Key, err)
+		}
+		seen[q.Key] = true
+		return answer(202, string(wire.Encode(wire.AbortReceipt{Status: wire.NothingRunning}))), nil
+	}), "http://loom")
+	for range 3 {
+		if _, err := c.Abort(t.Context(), session, wire.Abort{}); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
@@ -396,7 +414,7 @@ func TestErrorsSayWhatMayHaveHappened(t *testing.T) {
 	} {
 		tries := 0
 		client := wireclient.New(transport(func(r *http.Request) (*http.Response, error) { tries++; return c.rt(r) }), "http://loom")
-		_, err := client.Prompt(t.Context(), session, wire.Prompt{Text: "x"})
+		_, err := client.Prompt(t.Context(), session, wire.Prompt{Input: wire.Input{Text: "x"}})
 		if err == nil || !strings.Contains(err.Error(), c.want) || tries != 1 {
 			t.Errorf("%s: %v after %d tries", name, err, tries)
 		}

@@ -2,15 +2,18 @@
 //
 // # Purpose
 //
-// Codecs, servers and clients share one notion of "any legal frame".
+// Codecs, servers and clients share one notion of "any legal value". It is made from
+// the description of each type, so a type that is new is generated without a line
+// here, and a generator cannot lag behind the contract.
 //
 // # Key types
 //
-// [Frame], [Body] and [Text] are generators for pgregory.net/rapid.
+// [JSON] generates the JSON of a described type, [Of] a value of it; [Frame] and
+// [Body] are generators of frames. [Validate] reads a value against a JSON Schema.
 //
 // # Relationships
 //
-// Imports wire, core and rapid. Only tests import it.
+// Imports wire, wire/shape, core and rapid. Only tests import it.
 //
 // # Traffic
 //
@@ -18,19 +21,21 @@
 //
 // # Invariants
 //
-// A generated frame is legal: its kind has its delivery, and a cursor is there
-// exactly on a replay frame.
+// What is generated is legal: its decoder takes it. With words and fields that this
+// build does not know, where a reader keeps those.
 package wiretest
 
 import (
 	"fmt"
+	"reflect"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
-	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/wire"
+	"github.com/loom-run/loom/wire/shape"
 )
 
 // uuid is a valid version 7 text for any number.
@@ -62,131 +67,229 @@ func Text() *rapid.Generator[string] {
 	)
 }
 
-func small() *rapid.Generator[int64]     { return rapid.Int64Range(0, 1<<53-1) }
-func number() *rapid.Generator[int]      { return rapid.IntRange(0, 1000) }
-func seed() *rapid.Generator[uint64]     { return rapid.Uint64Range(0, 50) }
-func optText() *rapid.Generator[*string] { return rapid.Ptr(Text(), true) }
-
-func segment(t *rapid.T) wire.Segment {
-	return wire.Segment{Entry: Entry(seed().Draw(t, "entry")), Block: number().Draw(t, "block")}
+// JSON generates the JSON of a described type. A strict one has what a request may
+// have; another one also what only a newer build says.
+func JSON(d *shape.Desc, strict bool) *rapid.Generator[jsonv.Value] {
+	return rapid.Custom(func(t *rapid.T) jsonv.Value { return maker{t, strict}.value(d) })
 }
 
-func model(t *rapid.T) wire.ModelRef {
-	return wire.ModelRef{Provider: Text().Draw(t, "provider"), ModelID: Text().Draw(t, "model")}
+// Of generates a value of a type, as its decoder reads it.
+func Of[T any]() *rapid.Generator[T] {
+	return rapid.Custom(func(t *rapid.T) T {
+		return must(shape.Decode[T](maker{t, false}.value(shape.Of[T]()), "wiretest"))
+	})
 }
 
 // Usage is any usage.
-func Usage() *rapid.Generator[wire.Usage] {
-	return rapid.Custom(func(t *rapid.T) wire.Usage {
-		return wire.Usage{
-			Input: small().Draw(t, "input"), Output: small().Draw(t, "output"),
-			CacheRead: small().Draw(t, "cacheRead"), CacheWrite: small().Draw(t, "cacheWrite"),
-			Measured: rapid.Bool().Draw(t, "measured"), LowerBound: rapid.Bool().Draw(t, "lower"),
-			CostMicroUSD: rapid.Ptr(small(), true).Draw(t, "cost"), CostLowerBound: rapid.Bool().Draw(t, "costLower"),
-		}
-	})
-}
+func Usage() *rapid.Generator[wire.Usage] { return Of[wire.Usage]() }
 
 // Cause is any cause that this build knows, and unknown ones.
-func Cause() *rapid.Generator[wire.Cause] {
-	return rapid.Custom(func(t *rapid.T) wire.Cause {
-		switch rapid.IntRange(0, 6).Draw(t, "cause") {
-		case 0:
-			return wire.Completed{}
-		case 1:
-			return wire.Failed{Code: Text().Draw(t, "code"), Message: Text().Draw(t, "message")}
-		case 2:
-			return wire.Aborted{}
-		case 3:
-			return wire.Blocked{}
-		case 4:
-			return wire.Blocked{Detail: &wire.BlockedDetail{Kind: Text().Draw(t, "kind"), Cause: Text().Draw(t, "cause")}}
-		case 5:
-			return wire.Paused{Reason: optText().Draw(t, "reason")}
-		default:
-			return wire.UnknownCause{Tag: "evaporated", Raw: jsonv.Obj(jsonv.F("kind", jsonv.Str("evaporated")), jsonv.F("x", jsonv.Num(1)))}
-		}
-	})
-}
-
-// Body is any body of the kind; for a kind that is not in [wire.Kinds] it is an
-// unknown one.
-func Body(k wire.Kind) *rapid.Generator[wire.Body] {
-	return rapid.Custom(func(t *rapid.T) wire.Body { return body(t, k) })
-}
-
-func body(t *rapid.T, k wire.Kind) wire.Body {
-	text := func(name string) string { return Text().Draw(t, name) }
-	switch k {
-	case wire.KindRunStart:
-		return wire.RunStart{Model: model(t), Mode: words.PermissionMode(text("mode")), Cwd: text("cwd"), Tools: number().Draw(t, "tools")}
-	case wire.KindUserMessage:
-		s := text("text")
-		return wire.UserMessage{Entry: Entry(seed().Draw(t, "entry")), Text: s, Bytes: int64(len(s)) + int64(number().Draw(t, "more")), Images: number().Draw(t, "images")}
-	case wire.KindTextDelta:
-		return wire.TextDelta{Segment: segment(t), Offset: small().Draw(t, "offset"), Text: text("text")}
-	case wire.KindTextEnd:
-		return wire.TextEnd{Segment: segment(t), Content: text("content")}
-	case wire.KindReasoningDelta:
-		return wire.ReasoningDelta{Segment: segment(t), Offset: small().Draw(t, "offset"), Text: text("text")}
-	case wire.KindReasoningEnd:
-		return wire.ReasoningEnd{Segment: segment(t), Content: text("content"), Redacted: rapid.Bool().Draw(t, "redacted")}
-	case wire.KindToolCall:
-		return wire.ToolCall{Segment: segment(t), CallID: text("call"), Name: text("name"), Arguments: jsonv.Obj(jsonv.F("path", jsonv.Str(text("path"))))}
-	case wire.KindToolProgress:
-		return wire.ToolProgress{CallID: text("call"), Stream: text("stream"), Tail: text("tail"), TotalBytes: small().Draw(t, "total")}
-	case wire.KindToolResult:
-		r := wire.ToolResult{Entry: Entry(seed().Draw(t, "entry")), CallID: text("call"), Name: text("name"), Images: number().Draw(t, "images"), IsError: rapid.Bool().Draw(t, "isError")}
-		for _, s := range rapid.SliceOfN(Text(), 0, 3).Draw(t, "texts") {
-			r.Text = append(r.Text, wire.TextBlock{Text: s, Bytes: int64(len(s))})
-		}
-		if rapid.Bool().Draw(t, "gated") {
-			r.Gate = &wire.Gate{Disposition: words.Disposition(text("disposition")), Settlement: (*words.Settlement)(optText().Draw(t, "settlement")),
-				DeniedBy: (*words.DeniedBy)(optText().Draw(t, "deniedBy")), Origin: (*words.AskOrigin)(optText().Draw(t, "origin"))}
-		}
-		return r
-	case wire.KindTurnEnd:
-		return wire.TurnEnd{Entry: Entry(seed().Draw(t, "entry")), Usage: Usage().Draw(t, "usage"), StopReason: text("stop"), Model: model(t), ErrorMessage: optText().Draw(t, "error")}
-	case wire.KindRetry:
-		return wire.Retry{Attempt: small().Draw(t, "attempt"), UntilMs: small().Draw(t, "until"), Error: text("error")}
-	case wire.KindRunEnd:
-		return wire.RunEnd{Cause: Cause().Draw(t, "cause"), Usage: Usage().Draw(t, "usage")}
-	case wire.KindRunStopped:
-		return wire.RunStopped{Code: wire.Code(text("code")), Message: text("message")}
-	case wire.KindNotice:
-		n := wire.Notice{Code: words.NoticeCode(text("code")), Audience: rapid.SampledFrom([]words.Audience{words.ForUser, words.ForOperator}).Draw(t, "audience")}
-		for _, name := range rapid.SliceOfNDistinct(Text(), 0, 3, rapid.ID).Draw(t, "facts") {
-			n.Facts = append(n.Facts, wire.Fact{Name: name, Text: text("fact")})
-		}
-		return n
-	default:
-		return wire.Unknown{Word: k, Raw: jsonv.Arr(jsonv.Str(text("raw")), jsonv.Value{})}
-	}
-}
+func Cause() *rapid.Generator[wire.Cause] { return Of[wire.Cause]() }
 
 // Frame is any legal frame, of a known kind or not.
 func Frame() *rapid.Generator[wire.Frame] {
 	return rapid.Custom(func(t *rapid.T) wire.Frame {
-		k := rapid.SampledFrom(append(wire.Kinds(), "hologram")).Draw(t, "kind")
-		f := wire.Frame{
-			ID:      rapid.StringN(1, 20, -1).Draw(t, "id"),
-			Session: Session(seed().Draw(t, "session")),
-			Body:    body(t, k),
-		}
-		f.Delivery = rapid.SampledFrom([]wire.Delivery{wire.Replay, wire.Level, wire.Live}).
-			Filter(func(d wire.Delivery) bool { return k == "hologram" || k.Delivers(d) }).Draw(t, "delivery")
-		if f.Delivery == wire.Replay {
-			f.Cursor = wire.Cursor{
-				Generation: small().Draw(t, "generation"), Seq: rapid.Int64Range(1, 1<<60).Draw(t, "seq"),
-				Ordinal: number().Draw(t, "ordinal"),
-			}
-		}
-		if rapid.Bool().Draw(t, "stranded") {
-			f.Strand = rapid.StringN(1, 20, -1).Draw(t, "strand")
-		}
-		if rapid.Bool().Draw(t, "operated") {
-			f.Operation = Op(seed().Draw(t, "operation"))
-		}
-		return f
+		return frame(t, rapid.SampledFrom(append(wire.Kinds(), hologram)).Draw(t, "kind"))
 	})
+}
+
+// hologram is a kind that no build knows.
+const hologram wire.Kind = "hologram"
+
+// Body is any body of the kind; for a kind that is not in [wire.Kinds] it is an
+// unknown one.
+func Body(k wire.Kind) *rapid.Generator[wire.Body] {
+	return rapid.Custom(func(t *rapid.T) wire.Body { return frame(t, k).Body })
+}
+
+func frame(t *rapid.T, k wire.Kind) wire.Frame {
+	v := FrameJSON(k).Draw(t, "frame")
+	f := must(wire.DecodeFrame(v.Append(nil)))
+	if b, broken := f.Body.(wire.Broken); broken {
+		panic(fmt.Sprintf("the generator made a broken %s: %v\n%s", k, b.Report, v))
+	}
+	return f
+}
+
+// FrameJSON generates the JSON of a frame of a kind.
+func FrameJSON(k wire.Kind) *rapid.Generator[jsonv.Value] {
+	return rapid.Custom(func(t *rapid.T) jsonv.Value {
+		m := maker{t, false}
+		d := rapid.SampledFrom([]wire.Delivery{wire.Replay, wire.Level, wire.Live}).
+			Filter(func(d wire.Delivery) bool { return !k.Known() || k.Delivers(d) }).Draw(t, "delivery")
+		body := jsonv.Arr(jsonv.Str(Text().Draw(t, "raw")), jsonv.Value{})
+		if typ := k.Body(); typ != nil {
+			body = m.value(shape.OfType(typ))
+		}
+		v := jsonv.Obj(m.members(shape.Of[wire.Frame]())...)
+		v = v.With("kind", jsonv.Str(string(k))).With("delivery", jsonv.Str(string(d))).With("body", body)
+		if d == wire.Replay {
+			return v.With("cursor", jsonv.Str(m.cursor(1)))
+		}
+		return without(v, "cursor")
+	})
+}
+
+func without(v jsonv.Value, name string) jsonv.Value {
+	var rest []jsonv.Member
+	for n, x := range v.Fields() {
+		if n != name {
+			rest = append(rest, jsonv.F(n, x))
+		}
+	}
+	return jsonv.Obj(rest...)
+}
+
+// maker draws values.
+type maker struct {
+	t      *rapid.T
+	strict bool
+}
+
+func (m maker) number(least, most int64) int64 {
+	return rapid.OneOf(rapid.Int64Range(least, min(most, least+20)), rapid.Int64Range(least, most)).Draw(m.t, "number")
+}
+
+func (m maker) chance(of int) bool { return rapid.IntRange(0, of-1).Draw(m.t, "chance") == 0 }
+
+func (m maker) cursor(leastSeq int64) string {
+	return wire.Cursor{Generation: m.number(0, 1<<53), Seq: m.number(leastSeq, 1<<60), Ordinal: int(m.number(0, 1<<31-1))}.String()
+}
+
+func (m maker) value(d *shape.Desc) jsonv.Value {
+	switch d.Kind {
+	case shape.KindObject:
+		if d.Name == "Frame" {
+			return FrameJSON(rapid.SampledFrom(wire.Kinds()).Draw(m.t, "kind")).Draw(m.t, "frame")
+		}
+		return jsonv.Obj(m.members(d)...)
+	case shape.KindArray:
+		list := make([]jsonv.Value, rapid.IntRange(0, 3).Draw(m.t, "length"))
+		for i := range list {
+			list[i] = m.value(d.Elem)
+		}
+		return jsonv.Arr(list...)
+	case shape.KindText:
+		return jsonv.Str(m.text(d))
+	case shape.KindFlag:
+		return jsonv.Boolean(rapid.Bool().Draw(m.t, "flag"))
+	case shape.KindCount:
+		return jsonv.Num(m.number(d.Min, d.Max))
+	case shape.KindSum:
+		return m.sum(d)
+	case shape.KindStated:
+		switch {
+		case m.chance(4):
+			return jsonv.Str("none")
+		case !m.strict && m.chance(6):
+			return rapid.SampledFrom([]jsonv.Value{jsonv.Str("garbage"), {}, jsonv.Num(-1)}).Draw(m.t, "unreadable")
+		}
+		return m.value(d.Elem)
+	case shape.KindAny:
+		return m.any(d)
+	}
+	panic(fmt.Sprintf("no values for the kind %d", d.Kind))
+}
+
+// members draws the fields of an object, and makes those agree that its type checks.
+func (m maker) members(d *shape.Desc) (list []jsonv.Member) {
+	for _, f := range d.Fields {
+		switch {
+		case f.Optional && rapid.Bool().Draw(m.t, f.Name):
+			if m.chance(5) && f.Desc.Kind != shape.KindStated && f.Desc.Kind != shape.KindAny {
+				list = append(list, jsonv.F(f.Name, jsonv.Value{})) // null is absent
+			}
+		default:
+			list = append(list, jsonv.F(f.Name, m.value(f.Desc)))
+		}
+	}
+	if m.chance(8) && !m.strict { // asked in this order: something is drawn for an object without fields too
+		list = append(list, jsonv.F("fieldToCome", jsonv.Arr(jsonv.Num(1))))
+	}
+	return m.agree(d.Go, list)
+}
+
+// agree repairs what [shape.Checked] asks.
+func (m maker) agree(t reflect.Type, list []jsonv.Member) []jsonv.Member {
+	v := jsonv.Obj(list...)
+	length := func(of string) int64 {
+		x, _ := v.Get(of)
+		s, _ := x.Text()
+		return int64(len(s))
+	}
+	word := func(of string) string {
+		x, _ := v.Get(of)
+		s, _ := x.Text()
+		return s
+	}
+	switch t {
+	case reflect.TypeFor[wire.TextBlock](), reflect.TypeFor[wire.UserMessage](), reflect.TypeFor[wire.QueuedItem]():
+		v = v.With("bytes", jsonv.Num(length("text")+m.number(0, 9)))
+	case reflect.TypeFor[wire.CompactionBoundary](), reflect.TypeFor[wire.BranchSummary]():
+		v = v.With("bytes", jsonv.Num(length("summary")+m.number(0, 9)))
+	case reflect.TypeFor[wire.Roster]():
+		tools, _ := v.Get("tools")
+		v = v.With("count", jsonv.Num(int64(tools.Len())))
+	case reflect.TypeFor[wire.Decide]():
+		drop := []string{"input", "lifetime"}
+		if word("decision") == "allow" {
+			drop = []string{"settledBy", "stop", "message"}
+		}
+		for _, name := range drop {
+			v = without(v, name)
+		}
+	case reflect.TypeFor[wire.DecidePlan]():
+		v = without(v, "plan")
+		if word("verdict") == "edit" {
+			v = v.With("plan", jsonv.Str("p"))
+		}
+	}
+	list = list[:0]
+	for n, x := range v.Fields() {
+		list = append(list, jsonv.F(n, x))
+	}
+	return list
+}
+
+func (m maker) text(d *shape.Desc) string {
+	n := rapid.Uint64Range(0, 50)
+	switch {
+	case d.Words != nil:
+		if m.strict || !m.chance(5) {
+			return rapid.SampledFrom(d.Words).Draw(m.t, "word")
+		}
+		return "word_to_come"
+	case d.Format == "generation:seq:ordinal":
+		return m.cursor(0)
+	case d.Format != "":
+		return uuid(n.Draw(m.t, "id"))
+	}
+	s := Text().Draw(m.t, "text")
+	if d.Max > 0 && int64(len(s)) > d.Max {
+		cut := int(d.Max)
+		for cut > 0 && !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		s = s[:cut]
+	}
+	if int64(len(s)) < d.Min {
+		s += "x"
+	}
+	return s
+}
+
+func (m maker) sum(d *shape.Desc) jsonv.Value {
+	if !m.strict && m.chance(6) {
+		return jsonv.Obj(jsonv.F(d.Tag, jsonv.Str("evaporated")), jsonv.F("x", jsonv.Num(1)))
+	}
+	v := rapid.SampledFrom(d.Variants).Draw(m.t, "member")
+	return jsonv.Obj(append([]jsonv.Member{jsonv.F(d.Tag, jsonv.Str(v.Tag))}, m.members(v.Desc)...)...)
+}
+
+func (m maker) any(d *shape.Desc) jsonv.Value {
+	object := jsonv.Obj(jsonv.F("path", jsonv.Str(Text().Draw(m.t, "text"))), jsonv.F("n", jsonv.Num(m.number(0, 9))))
+	if d.Name != "" {
+		return object
+	}
+	return rapid.SampledFrom([]jsonv.Value{object, jsonv.Str("s"), jsonv.Arr(jsonv.Boolean(true)), jsonv.FloatNum(1.5)}).Draw(m.t, "any")
 }
