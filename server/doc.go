@@ -21,8 +21,7 @@
 //
 // # Traffic
 //
-// The routes of version 1, in memory or on a socket that only the user can open:
-//
+// The routes of the contract, in memory or on a socket that only the user can open:
 // those that its capabilities name. Others of the contract are refused as
 // unsupported. Commits nothing.
 //
