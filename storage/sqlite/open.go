@@ -148,19 +148,6 @@ func checkPath(path string, create bool) error {
 	return nil
 }
 
-// createFile makes an empty file that only its owner may read. The file is new,
-// so nobody's locks are dropped by closing it.
-func createFile(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return f.Close()
-}
-
 // quiet is the access that reads a file and leaves no trace: see the format page.
 func quiet(path string) access {
 	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
@@ -216,7 +203,7 @@ func (c *Config) admission() admission {
 // admit takes the lease, creating the session where there is none.
 func (c *Config) admit() (*Store, error) {
 	if c.Create {
-		if err := createFile(c.Path); err != nil {
+		if err := found(c.Path); err != nil {
 			return nil, err
 		}
 	}
@@ -258,7 +245,7 @@ func (s *Store) claim() (version int64, err error) {
 		}
 		if version = seen.version; !seen.exists {
 			version = s.cfg.format.version
-			if seen.session, err = create(s.w, version, s.cfg.Clock()); err != nil {
+			if seen.session, err = create(s.w, seen.blank, version, s.cfg.Clock()); err != nil {
 				return err
 			}
 		}
@@ -271,12 +258,13 @@ func (s *Store) claim() (version int64, err error) {
 	})
 }
 
-// create makes the tables and the session row of a fresh session.
-func create(w *conn, version, now int64) (sessionRow, error) {
-	steps := append([]string{
-		fmt.Sprintf("PRAGMA application_id=%d", applicationID),
-		fmt.Sprintf("PRAGMA user_version=%d", version),
-	}, schema...)
+// create makes the session row of a fresh session, and its tables where the file is
+// empty. The version comes with the row: a blank file has none.
+func create(w *conn, blank bool, version, now int64) (sessionRow, error) {
+	steps := []string{fmt.Sprintf("PRAGMA user_version=%d", version)}
+	if !blank {
+		steps = append(append(steps, fmt.Sprintf("PRAGMA application_id=%d", applicationID)), schema...)
+	}
 	for _, step := range steps {
 		if err := w.once(step, nil); err != nil {
 			return sessionRow{}, err
@@ -289,9 +277,10 @@ func create(w *conn, version, now int64) (sessionRow, error) {
 }
 
 // state is what a session file says about itself. exists is false for an empty
-// file.
+// file, and for a blank one, which has the tables and nothing else.
 type state struct {
 	exists  bool
+	blank   bool
 	version int64
 	session sessionRow
 	lease   *leaseRow
@@ -304,14 +293,15 @@ const stateQuery = "SELECT " + sessionColumns + ", " + leaseColumns + " FROM ses
 func inspect(c *conn, admits func(version int64) error) (state, error) {
 	version, exists, err := header(c, admits)
 	if !exists || err != nil {
-		return state{}, err
+		return state{blank: version == versionless}, err
 	}
 	session, lease, err := readState(c)
 	return state{exists: true, version: version, session: session, lease: lease}, err
 }
 
 // header reads what can be read before the shape of the tables is known, and that
-// the file was not cut. exists is false for an empty file.
+// the file was not cut. exists is false for an empty file, and for a blank one, whose
+// version is versionless.
 func header(c *conn, admits func(version int64) error) (version int64, exists bool, err error) {
 	var application, tables int64
 	for _, q := range []struct {
@@ -330,6 +320,12 @@ func header(c *conn, admits func(version int64) error) (version int64, exists bo
 		return 0, false, nil
 	case application != applicationID:
 		return 0, false, &storage.OpenFailed{Reason: "the file is a database, but not a session of loom; nothing was changed; check its path"}
+	case version == 0:
+		if blank, err := isBlank(c); err != nil {
+			return 0, false, err
+		} else if blank {
+			return versionless, false, whole(c)
+		}
 	}
 	if err := admits(version); err != nil {
 		return 0, false, err

@@ -203,7 +203,7 @@ func (w *rewriting) rows(to *conn) error {
 		return err
 	}
 	w.before = session
-	if _, err := create(to, w.old.cfg.format.version, session.createdAt); err != nil {
+	if _, err := create(to, false, w.old.cfg.format.version, session.createdAt); err != nil {
 		return err
 	}
 	a := &application{w: to, known: &knowledge{}, heads: &heads{}}

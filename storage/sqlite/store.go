@@ -257,6 +257,11 @@ func (s *Store) release() error {
 	if s.lease.owner == "" {
 		return nil // never claimed
 	}
+	// A lease that a power cut brings back costs the next opener a wait; a flush would
+	// cost every closing one.
+	if err := s.w.pragmas([][2]string{{"synchronous", min(s.cfg.Synchronous.pragma(), Normal.pragma())}}); err != nil {
+		return err
+	}
 	return s.w.within("BEGIN IMMEDIATE", s.drop)
 }
 
