@@ -46,6 +46,10 @@ func refusal(err error) wire.ErrorBody {
 	return body(wire.Internal)
 }
 
+// Explain gives an error of the engine side the code and the sentence that a client
+// of this server gets for it.
+func Explain(err error) wire.ErrorBody { return refusal(err) }
+
 // full reports that there was no room, in a session file or in what lies beside it.
 func full(err error) bool {
 	return errors.Is(err, storage.ErrFull) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)

@@ -42,7 +42,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exit": exit, "keep": keep, "result": result, "model": serve, "await": await, "asked": asked, "damaged": damaged,
-			"flip": flip, "patch": patch, "truncate": truncate,
+			"find": find, "flip": flip, "patch": patch, "truncate": truncate,
 		},
 	})
 }
@@ -165,6 +165,18 @@ func keep(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("there is no %s in what was printed", args[1])
 	}
 	ts.Setenv(args[0], fmt.Sprint(object[args[1]]))
+}
+
+// find VARIABLE REGEXP keeps what the first group matches first in standard output.
+func find(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: find VARIABLE REGEXP")
+	}
+	m := regexp.MustCompile(args[1]).FindStringSubmatch(ts.ReadFile("stdout"))
+	if len(m) < 2 {
+		ts.Fatalf("standard output has no match of %s", args[1])
+	}
+	ts.Setenv(args[0], m[1])
 }
 
 // lastObject is the last line of standard output.
