@@ -206,6 +206,28 @@ func TestReasoningIsAskedForOnlyWhereTheProviderCanFollowIt(t *testing.T) {
 	}
 }
 
+func TestAModelIsAskedToReasonInTheFormOfItsGeneration(t *testing.T) {
+	for id, want := range map[string]bool{
+		"claude-opus-5-5": true, "claude-opus-5": true, "claude-sonnet-4-6": true, "claude-opus-4-7": true, "anthropic.claude-opus-4-6-v1": true, "claude-fable-5-1": true,
+		"claude-opus-5-20260724": true, "claude-haiku-4-5-20251001": false, "claude-sonnet-4-20250514": false, "claude-3-7-sonnet-20250219": false, "claude-opus-4-1": false,
+		"claude": false, "claude-next": false, "another-9": false, "": false,
+	} {
+		if got := adaptive(id); got != want {
+			t.Errorf("%s: %t", id, got)
+		}
+	}
+	body := encoded(t, provider.Request{Model: provider.Model{Identity: provider.Identity{ModelID: "claude-opus-5"}}, Messages: []message.Message{user("a")}, Thinking: provider.ThinkMedium})
+	thinking, _ := body.Get("thinking")
+	config, _ := body.Get("output_config")
+	if thinking.String() != `{"type":"adaptive"}` || config.String() != `{"effort":"medium"}` {
+		t.Errorf("%s", body)
+	}
+	off := encoded(t, provider.Request{Model: provider.Model{Identity: provider.Identity{ModelID: "claude-opus-5"}}, Messages: []message.Message{user("a")}})
+	if _, asked := off.Get("thinking"); asked {
+		t.Errorf("%s", off)
+	}
+}
+
 func TestWhatTheProviderRanIsToldBackToItAlone(t *testing.T) {
 	folded := dialecttest.Fold(New(), provider.Request{Model: own}, corpus["what the provider ran"].body).Settled
 	messages := []message.Message{user("a"), folded, user("b")}
