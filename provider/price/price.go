@@ -11,7 +11,7 @@
 //
 // # Relationships
 //
-// Imports core/usage. Imported by provider/route, provider/catalogue and config.
+// Imports core/usage. Imported by provider/route and provider/catalogue.
 //
 // # Traffic
 //
