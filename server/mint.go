@@ -75,7 +75,7 @@ func (m minted) frames(after wire.Cursor, to int64) iter.Seq2[wire.Frame, error]
 				}
 				from = e.Seq + 1
 			}
-			if len(rows) < pageRows {
+			if len(rows) == 0 {
 				break
 			}
 		}

@@ -22,7 +22,8 @@ type Source interface {
 	Generation() (int64, error)
 	// Head is the seq of the newest row, 0 when there is none.
 	Head() (int64, error)
-	// Entries returns at most limit rows with from ≤ seq ≤ to, by ascending seq.
+	// Entries returns at most limit rows with from ≤ seq ≤ to, by ascending seq. It
+	// may end early, with at least one row, when they are large.
 	Entries(from, to int64, limit int) ([]entry.Entry, error)
 	// Results returns the results of runs with from ≤ seq ≤ to, by ascending seq.
 	Results(from, to int64) ([]Result, error)
@@ -54,12 +55,19 @@ var resultPrefix = machine.ResultKey(id.OpID{})
 // firstGeneration is the generation of a session that was never rewritten.
 const firstGeneration = 1
 
+// readBytes bounds the rows that are read at once.
+const readBytes = 8 << 20
+
 // FromSession reads a session. It keeps nothing between calls.
 func FromSession(s *session.View) Source { return sessionSource{s} }
 
 type sessionSource struct{ session *session.View }
 
-func (s sessionSource) Generation() (int64, error) { return firstGeneration, nil }
+// Generation counts from one where the store counts the rewrites from zero.
+func (s sessionSource) Generation() (int64, error) {
+	snap, err := s.session.Rows().Snapshot()
+	return firstGeneration + snap.Generation, err
+}
 
 func (s sessionSource) Head() (int64, error) {
 	newest, err := s.Newest(1)
@@ -85,7 +93,7 @@ func (s sessionSource) newestResult() (int64, error) {
 }
 
 func (s sessionSource) Entries(from, to int64, limit int) ([]entry.Entry, error) {
-	return s.session.Rows().ScanEntries(storage.EntryQuery{FromSeq: &from, ToSeq: &to, Order: storage.OldestFirst, Limit: &limit})
+	return s.session.Rows().ScanEntries(storage.EntryQuery{FromSeq: &from, ToSeq: &to, Order: storage.OldestFirst, Limit: &limit, Bytes: readBytes})
 }
 
 func (s sessionSource) Newest(limit int) ([]entry.Entry, error) {
@@ -166,7 +174,7 @@ func (s sessionSource) gates(from, to int64) ([]wire.GateRecord, error) {
 				}
 			}
 		}
-		if len(rows) < pageRows {
+		if len(rows) == 0 || from > to {
 			return found, nil
 		}
 	}
