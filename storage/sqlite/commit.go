@@ -22,6 +22,9 @@ func (s *Store) Commit(t tx.Tx) (tx.Result, error) {
 // CommitAll applies several transactions with one flush: see [storage.Store].
 func (s *Store) CommitAll(txs ...tx.Tx) []storage.Outcome {
 	outcomes := make([]storage.Outcome, len(txs))
+	if len(txs) == 0 {
+		return outcomes
+	}
 	for i, t := range txs {
 		outcomes[i].Err = admissible(t)
 	}
