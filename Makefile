@@ -90,6 +90,7 @@ build: ## bin/loom, static and stripped
 docs: ## rewrite the generated parts of the documents
 	go test -count=1 ./internal/house -run 'Diagram|Imports' -update
 	go test -count=1 ./internal/cli -run Docs -update
+	go test -count=1 ./wire -run 'Reference|Schemas' -update
 
 tools: $(BIN)/golangci-lint@$(GOLANGCI_LINT) $(BIN)/govulncheck@$(GOVULNCHECK) $(TMP)/vulndb@$(VULNDB) ## install the pinned tools into .tmp
 

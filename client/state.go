@@ -12,9 +12,9 @@ type State struct {
 	watch   plane.Watch
 	surface Surface
 
-	cursor wire.Cursor // of the newest replay frame seen
-	drops  Drops
-	last   []Drop // of the current step
+	position wire.Position // behind the newest replay frame seen
+	drops    Drops
+	last     []Drop // of the current step
 
 	live     liveText
 	withheld Ledger
@@ -36,7 +36,7 @@ func New(w plane.Watch, s Surface) *State {
 func (s *State) Ending() plane.Ending { return s.ending }
 
 // Cursor returns the position of the newest replay frame.
-func (s *State) Cursor() wire.Cursor { return s.cursor }
+func (s *State) Cursor() wire.Cursor { return s.position.Cursor() }
 
 // Drops returns how many frames gave no output.
 func (s *State) Drops() Drops { return s.drops }
@@ -85,16 +85,18 @@ func (s *State) Step(f wire.Frame) []plane.Output {
 	s.last = s.last[:0]
 	st := step{State: s, frame: f}
 	var ours bool
-	st.proof, ours = s.watch.Prove(f)
-	switch {
-	case !ours:
+	if st.proof, ours = s.watch.Prove(f); !ours {
 		st.drop(ForeignLane, "")
 		return nil
-	case f.Delivery == wire.Replay && f.Cursor.Compare(s.cursor) <= 0:
+	}
+	switch s.position.Take(f) {
+	case wire.Seen:
 		st.drop(Repeated, "")
 		return nil
-	case f.Delivery == wire.Replay:
-		s.cursor = f.Cursor
+	case wire.Elsewhere:
+		st.drop(ContractViolation, "it is of another generation than the frames before it")
+		return nil
+	case wire.Passing, wire.Next:
 	}
 	switch b := f.Body.(type) {
 	case wire.Unknown:

@@ -69,6 +69,46 @@ func decimal(s string) (int64, bool) {
 	return n, err == nil
 }
 
+// Position is where a reader of replay frames stands: right behind the newest one
+// that it took. The zero Position is the beginning of whatever generation comes
+// first. The law that it keeps is in docs/formats/cursor.md.
+type Position struct{ cursor Cursor }
+
+// At is the position of a cursor that a frame or an answer carried.
+func At(c Cursor) Position { return Position{c} }
+
+// Cursor is what a reader comes back with.
+func (p Position) Cursor() Cursor { return p.cursor }
+
+// Taken says what becomes of a frame at a position.
+type Taken uint8
+
+const (
+	// Passing is a frame that is not replayed: it moves nothing.
+	Passing Taken = iota
+	// Next is the next replay frame; the position is behind it now.
+	Next
+	// Seen is a replay frame at or before the position.
+	Seen
+	// Elsewhere is a replay frame of another generation: this reader starts again or
+	// reads something else.
+	Elsewhere
+)
+
+// Take decides about a frame, and moves behind it when it is the next one.
+func (p *Position) Take(f Frame) Taken {
+	switch {
+	case f.Delivery != Replay:
+		return Passing
+	case !p.cursor.IsZero() && f.Cursor.Generation != p.cursor.Generation:
+		return Elsewhere
+	case f.Cursor.Compare(p.cursor) <= 0:
+		return Seen
+	}
+	p.cursor = f.Cursor
+	return Next
+}
+
 // From is where a subscription or a page of history starts. The zero From is
 // [FromHead].
 type From struct {

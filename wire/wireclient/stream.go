@@ -35,13 +35,13 @@ func neverSent(err error) bool {
 
 // Stream is a subscription to the frames of a session.
 type Stream struct {
-	client  *Client
-	session id.SessionID
-	cursor  wire.Cursor // of the newest replay frame, or where the stream began
-	first   *http.Response
-	life    context.Context // ends with the stream; carries no other control
-	end     context.CancelFunc
-	used    atomic.Bool
+	client   *Client
+	session  id.SessionID
+	position wire.Position // behind the newest replay frame, or where the stream began
+	first    *http.Response
+	life     context.Context // ends with the stream; carries no other control
+	end      context.CancelFunc
+	used     atomic.Bool
 }
 
 // Attach opens a subscription. When it returns, the server holds every frame from
@@ -67,7 +67,7 @@ func (c *Client) Attach(ctx context.Context, s id.SessionID, from wire.From) (*S
 
 // Cursor returns the newest position: where a later Attach goes on. It must not
 // be called while Frames is being ranged over.
-func (s *Stream) Cursor() wire.Cursor { return s.cursor }
+func (s *Stream) Cursor() wire.Cursor { return s.position.Cursor() }
 
 // Close ends the subscription, and a range over its frames.
 func (s *Stream) Close() {
@@ -162,7 +162,7 @@ func (s *Stream) reopen(failures int) (*http.Response, error) {
 			return nil, context.Cause(s.life)
 		}
 	}
-	return s.open(wire.FromCursor(s.cursor))
+	return s.open(wire.FromCursor(s.position.Cursor()))
 }
 
 // open asks for the stream and takes over the position it begins at.
@@ -180,7 +180,7 @@ func (s *Stream) open(from wire.From) (*http.Response, error) {
 		_ = resp.Body.Close() // frames of an unknown position are of no use
 		return nil, &Garbled{Op: "frames", Err: err}
 	}
-	s.cursor = c
+	s.position = wire.At(c)
 	return resp, nil
 }
 
@@ -198,11 +198,12 @@ func (s *Stream) read(resp *http.Response, yield func(wire.Frame, error) bool) (
 		if err != nil {
 			return true, body.beat, err
 		}
-		if f.Delivery == wire.Replay {
-			if f.Cursor.Compare(s.cursor) <= 0 {
-				continue
-			}
-			s.cursor = f.Cursor
+		switch s.position.Take(f) {
+		case wire.Seen:
+			continue
+		case wire.Elsewhere:
+			return true, body.beat, corrupt.New("wireclient.Stream", "cursor", "a frame of the generation that the stream began in", f.Cursor.String())
+		case wire.Passing, wire.Next:
 		}
 		if !yield(f, nil) {
 			return false, body.beat, nil

@@ -70,13 +70,13 @@ func Text() *rapid.Generator[string] {
 // JSON generates the JSON of a described type. A strict one has what a request may
 // have; another one also what only a newer build says.
 func JSON(d *shape.Desc, strict bool) *rapid.Generator[jsonv.Value] {
-	return rapid.Custom(func(t *rapid.T) jsonv.Value { return maker{t, strict}.value(d) })
+	return rapid.Custom(func(t *rapid.T) jsonv.Value { return maker{t: t, strict: strict}.value(d) })
 }
 
 // Of generates a value of a type, as its decoder reads it.
 func Of[T any]() *rapid.Generator[T] {
 	return rapid.Custom(func(t *rapid.T) T {
-		return must(shape.Decode[T](maker{t, false}.value(shape.Of[T]()), "wiretest"))
+		return must(shape.Decode[T](maker{t: t}.value(shape.Of[T]()), "wiretest"))
 	})
 }
 
@@ -111,10 +111,20 @@ func frame(t *rapid.T, k wire.Kind) wire.Frame {
 	return f
 }
 
-// FrameJSON generates the JSON of a frame of a kind.
-func FrameJSON(k wire.Kind) *rapid.Generator[jsonv.Value] {
+// FrameJSON generates the JSON of a frame of a kind, as a reader takes it.
+func FrameJSON(k wire.Kind) *rapid.Generator[jsonv.Value] { return frameJSON(k, false) }
+
+// SentFrame is [FrameJSON] with nothing in it that a sender must not send.
+func SentFrame(k wire.Kind) *rapid.Generator[jsonv.Value] { return frameJSON(k, true) }
+
+// Sent is [JSON] with nothing in it that a sender must not send.
+func Sent(d *shape.Desc, strict bool) *rapid.Generator[jsonv.Value] {
+	return rapid.Custom(func(t *rapid.T) jsonv.Value { return maker{t: t, strict: strict, sent: true}.value(d) })
+}
+
+func frameJSON(k wire.Kind, sent bool) *rapid.Generator[jsonv.Value] {
 	return rapid.Custom(func(t *rapid.T) jsonv.Value {
-		m := maker{t, false}
+		m := maker{t: t, sent: sent}
 		d := rapid.SampledFrom([]wire.Delivery{wire.Replay, wire.Level, wire.Live}).
 			Filter(func(d wire.Delivery) bool { return !k.Known() || k.Delivers(d) }).Draw(t, "delivery")
 		body := jsonv.Arr(jsonv.Str(Text().Draw(t, "raw")), jsonv.Value{})
@@ -140,10 +150,46 @@ func without(v jsonv.Value, name string) jsonv.Value {
 	return jsonv.Obj(rest...)
 }
 
+// Spoilt generates a value with one part replaced by something else, or taken out.
+func Spoilt(v jsonv.Value) *rapid.Generator[jsonv.Value] {
+	return rapid.Custom(func(t *rapid.T) jsonv.Value { return spoil(t, v) })
+}
+
+func spoil(t *rapid.T, v jsonv.Value) jsonv.Value {
+	if v.Len() == 0 || rapid.IntRange(0, 5).Draw(t, "here") == 0 {
+		return rapid.SampledFrom([]jsonv.Value{
+			{}, jsonv.Num(-1), jsonv.Num(1 << 60), jsonv.FloatNum(0.5), jsonv.Str(""), jsonv.Str("odd"), jsonv.Boolean(true), jsonv.Arr(), jsonv.Obj(),
+		}).Draw(t, "odd")
+	}
+	at := rapid.IntRange(0, v.Len()-1).Draw(t, "at")
+	if v.Kind() == jsonv.Array {
+		var list []jsonv.Value
+		for i, x := range v.Elems() {
+			if i == at {
+				x = spoil(t, x)
+			}
+			list = append(list, x)
+		}
+		return jsonv.Arr(list...)
+	}
+	i := 0
+	for name, x := range v.Fields() {
+		if i == at {
+			if rapid.IntRange(0, 3).Draw(t, "gone") == 0 {
+				return without(v, name)
+			}
+			return v.With(name, spoil(t, x))
+		}
+		i++
+	}
+	return v
+}
+
 // maker draws values.
 type maker struct {
 	t      *rapid.T
 	strict bool
+	sent   bool // only what a sender may send, though a reader would take more
 }
 
 func (m maker) number(least, most int64) int64 {
@@ -160,7 +206,7 @@ func (m maker) value(d *shape.Desc) jsonv.Value {
 	switch d.Kind {
 	case shape.KindObject:
 		if d.Name == "Frame" {
-			return FrameJSON(rapid.SampledFrom(wire.Kinds()).Draw(m.t, "kind")).Draw(m.t, "frame")
+			return frameJSON(rapid.SampledFrom(wire.Kinds()).Draw(m.t, "kind"), m.sent).Draw(m.t, "frame")
 		}
 		return jsonv.Obj(m.members(d)...)
 	case shape.KindArray:
@@ -181,7 +227,7 @@ func (m maker) value(d *shape.Desc) jsonv.Value {
 		switch {
 		case m.chance(4):
 			return jsonv.Str("none")
-		case !m.strict && m.chance(6):
+		case !m.strict && !m.sent && m.chance(6):
 			return rapid.SampledFrom([]jsonv.Value{jsonv.Str("garbage"), {}, jsonv.Num(-1)}).Draw(m.t, "unreadable")
 		}
 		return m.value(d.Elem)
