@@ -108,21 +108,16 @@ func noStrand(name string) error { return fmt.Errorf("there is no strand %q in t
 // accept starts a run of what is queued for it and of prompts.
 func (e *Engine) accept(strand string, state session.Cell[machine.StrandState], prompts []message.Message, maxTurns *int64) (machine.Operation, tx.Result, error) {
 	s := e.cfg.Session
-	leaf, _, err := s.StrandLeaf(strand)
+	in, err := e.acceptance(strand, state)
 	if err != nil {
 		return machine.Operation{}, tx.Result{}, err
 	}
-	pending, err := s.PendingEntries(state.Value.PendingNextRun...)
-	if err != nil {
+	in.Prompts, in.Settings = prompts, e.cfg.Settings
+	in.Settings.MaxTurns = maxTurns
+	if in.Pending, err = s.PendingEntries(state.Value.PendingNextRun...); err != nil {
 		return machine.Operation{}, tx.Result{}, err
 	}
-	settings := e.cfg.Settings
-	settings.MaxTurns = maxTurns
-	op, _, t, err := machine.AcceptRun(machine.AcceptInputs{
-		Now: e.cfg.Clock(), IDs: e.generator(), Strand: strand,
-		State: state.Value, StateSeq: state.Seq, Leaf: leaf.Value, LeafSeq: leaf.Seq,
-		Pending: pending, Prompts: prompts, Settings: settings,
-	})
+	op, _, t, err := machine.AcceptRun(in)
 	if err != nil {
 		if now, ok, again := s.StrandState(strand); again == nil && ok && now.Seq != state.Seq {
 			err = moved(strand, state.Seq) // the queue was read while it was being emptied

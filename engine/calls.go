@@ -13,35 +13,48 @@ import (
 // clear asks the toolbox. A permission stays with its report until the intent is
 // durable or the plan has no use for it.
 func (d *Driver) clear(op id.OpID, k machine.ClearanceKey) *report {
-	clearance, refusal := d.ask(Call{d.strand, op, k.StepID, k.SourceIndex, k.Call, k.Call.Arguments})
-	if refusal != nil {
-		return &report{op: op, what: machine.Refused{SourceIndex: k.SourceIndex, Result: refusal}}
+	switch v := d.ask(Call{d.strand, op, k.StepID, k.SourceIndex, k.Call, k.Call.Arguments, k.Consent}).(type) {
+	case Granted:
+		return &report{op: op, clearance: v.Clearance, what: machine.Cleared{
+			SourceIndex: k.SourceIndex, Arguments: k.Call.Arguments, Replay: v.Clearance.Replay(),
+		}}
+	case Denied:
+		return &report{op: op, what: machine.Refused{SourceIndex: k.SourceIndex, Result: v.Result, Terminate: v.Terminate}}
+	case Question:
+		v.SourceIndex = k.SourceIndex
+		return &report{op: op, what: machine.Asked(v)}
 	}
-	return &report{op: op, clearance: clearance, what: machine.Cleared{
-		SourceIndex: k.SourceIndex, Arguments: k.Call.Arguments, Replay: clearance.Replay(),
-	}}
+	return &report{op: op, what: machine.Refused{SourceIndex: k.SourceIndex, Result: failedResult(k.Call, unanswered)}}
 }
 
-// ask returns exactly one of a clearance and a result that can be stored.
-func (d *Driver) ask(c Call) (clearance Clearance, refusal *message.ToolResult) {
+const unanswered = "the question whether this call may run was not answered; it was not executed"
+
+// ask returns a verdict that can be acted on: a clearance that is there, a result
+// that can be stored, or a question that can be asked.
+func (d *Driver) ask(c Call) (v Verdict) {
 	if d.e.cfg.Tools == nil {
-		return nil, failedResult(c.Call, "no tools are available in this session")
+		return Denied{Result: failedResult(c.Call, "no tools are available in this session")}
 	}
 	defer func() {
 		if r := recover(); r != nil {
-			clearance, refusal = nil, failedResult(c.Call, fmt.Sprintf("the question whether this call may run crashed: %v; it was not executed", r))
+			v = Denied{Result: failedResult(c.Call, fmt.Sprintf("the question whether this call may run crashed: %v; it was not executed", r))}
 		}
 	}()
-	switch clearance, refusal = d.e.cfg.Tools.Clear(c); {
-	case refusal != nil:
-		if clearance != nil {
-			clearance.Release()
+	switch v := d.e.cfg.Tools.Clear(c).(type) {
+	case Granted:
+		if v.Clearance != nil {
+			return v
 		}
-		return nil, storableResult(c.Call, refusal)
-	case clearance == nil:
-		return nil, failedResult(c.Call, "the question whether this call may run was not answered; it was not executed")
+	case Denied:
+		if v.Result != nil {
+			return Denied{storableResult(c.Call, v.Result), v.Terminate}
+		}
+	case Question:
+		if machine.Asked(v).Valid() && v.Subject.Depth() <= maxDepth {
+			return v
+		}
 	}
-	return clearance, nil
+	return Denied{Result: failedResult(c.Call, unanswered)}
 }
 
 // orphan describes a call in flight that no worker of this process runs. Whether
@@ -57,10 +70,9 @@ func (d *Driver) orphan(l loaded, step string, sourceIndex int) (*report, error)
 	if err != nil || !ok {
 		return r, err
 	}
-	clearance, refusal := d.ask(Call{d.strand, l.op.ID, step, sourceIndex, call, args})
-	if refusal == nil {
-		r.clearance = clearance
-		r.what = machine.OrphanedCall{SourceIndex: sourceIndex, Arguments: &args, StillSafe: clearance.Replay() == machine.ReplaySafe}
+	if v, ok := d.ask(Call{d.strand, l.op.ID, step, sourceIndex, call, args, nil}).(Granted); ok {
+		r.clearance = v.Clearance
+		r.what = machine.OrphanedCall{SourceIndex: sourceIndex, Arguments: &args, StillSafe: v.Clearance.Replay() == machine.ReplaySafe}
 	}
 	return r, nil
 }

@@ -20,6 +20,15 @@ type branchCache struct {
 
 // messages projects the branch at leaf.
 func (c *branchCache) messages(s *session.Session, leaf id.EntryID, p projection.Policy) ([]message.Message, error) {
+	branch, err := c.at(s, leaf)
+	if err != nil {
+		return nil, err
+	}
+	return projection.Project(branch, p), nil
+}
+
+// at reads the branch at leaf.
+func (c *branchCache) at(s *session.Session, leaf id.EntryID) ([]entry.Entry, error) {
 	if leaf != c.leaf || c.branch == nil {
 		rows, err := s.Rows().ScanBranch(storage.BranchQuery{
 			Start: leaf, Order: storage.NewestFirst, StopAtKind: entry.KindCompaction, StopAtID: c.leaf,
@@ -32,5 +41,5 @@ func (c *branchCache) messages(s *session.Session, leaf id.EntryID, p projection
 		}
 		c.leaf, c.branch = leaf, rows
 	}
-	return projection.Project(c.branch, p), nil
+	return c.branch, nil
 }

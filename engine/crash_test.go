@@ -320,12 +320,12 @@ type abortingTools struct {
 	s *stage
 }
 
-func (a *abortingTools) Clear(c engine.Call) (engine.Clearance, *message.ToolResult) {
-	granted, refusal := a.toolbox.Clear(c)
+func (a *abortingTools) Clear(c engine.Call) engine.Verdict {
+	v := a.toolbox.Clear(c)
 	if c.Call.Name == "abort" {
-		return &abortingCall{granted.(*clearance), a.s}, refusal
+		return engine.Granted{Clearance: &abortingCall{grantedOf(v), a.s}}
 	}
-	return granted, refusal
+	return v
 }
 
 type abortingCall struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/provider"
@@ -282,16 +283,15 @@ func TestALongRunOfQuickEffectsIsNotStopped(t *testing.T) {
 // oddTools lets a test say what a cleared call does, and what a question does.
 type oddTools struct {
 	*toolbox
-	clear func() (engine.Clearance, *message.ToolResult) // nil: cleared
+	clear func() engine.Verdict // nil: cleared
 	run   func() (*message.ToolResult, bool)
 }
 
-func (o *oddTools) Clear(c engine.Call) (engine.Clearance, *message.ToolResult) {
+func (o *oddTools) Clear(c engine.Call) engine.Verdict {
 	if o.clear != nil {
 		return o.clear()
 	}
-	granted, _ := o.toolbox.Clear(c)
-	return &oddCall{granted.(*clearance), o.run}, nil
+	return engine.Granted{Clearance: &oddCall{grantedOf(o.toolbox.Clear(c)), o.run}}
 }
 
 type oddCall struct {
@@ -314,11 +314,10 @@ func TestWhateverAToolDoesItsCallIsAnswered(t *testing.T) {
 			return r, false
 		}
 	}
-	refuse := func(r *message.ToolResult) func() (engine.Clearance, *message.ToolResult) {
-		return func() (engine.Clearance, *message.ToolResult) { return nil, r }
-	}
+	says := func(v engine.Verdict) func() engine.Verdict { return func() engine.Verdict { return v } }
+	refuse := func(r *message.ToolResult) func() engine.Verdict { return says(engine.Denied{Result: r}) }
 	for name, c := range map[string]struct {
-		clear func() (engine.Clearance, *message.ToolResult)
+		clear func() engine.Verdict
 		run   func() (*message.ToolResult, bool)
 		want  string // the result begins so
 		has   string // and holds this
@@ -332,14 +331,16 @@ func TestWhateverAToolDoesItsCallIsAnswered(t *testing.T) {
 		"details that fit":   {nil, answer(func(r *message.ToolResult) { r.Details = new(nested(200)) }), "result unsafe-0 error=false the text", ""},
 		"a block that is none": {nil, answer(func(r *message.ToolResult) { r.Content = []message.ResultBlock{nil} }),
 			"result unsafe-0 error=true the tool ran, but its result could not be stored", ""},
-		"bytes":          {nil, answer(func(r *message.ToolResult) { r.Content = []message.ResultBlock{message.Text{Text: "\xff\x00"}} }), "result unsafe-0 error=false \uFFFD\x00", ""},
-		"a refusal":      {refuse(result(message.ToolCall{}, "no", true)), nil, "result unsafe-0 error=true no", ""},
-		"a deep refusal": {refuse(&message.ToolResult{Details: new(nested(300)), IsError: true}), nil, "result unsafe-0 error=true ", "were dropped"},
-		"both answers": {func() (engine.Clearance, *message.ToolResult) {
-			return &clearance{t: &toolbox{}}, result(message.ToolCall{}, "no", true)
-		}, nil, "result unsafe-0 error=true no", ""},
-		"no answer": {refuse(nil), nil, "result unsafe-0 error=true the question whether this call may run was not answered", ""},
-		"a question that panics": {func() (engine.Clearance, *message.ToolResult) { panic("boom") }, nil,
+		"bytes":              {nil, answer(func(r *message.ToolResult) { r.Content = []message.ResultBlock{message.Text{Text: "\xff\x00"}} }), "result unsafe-0 error=false \uFFFD\x00", ""},
+		"a refusal":          {refuse(result(message.ToolCall{}, "no", true)), nil, "result unsafe-0 error=true no", ""},
+		"a deep refusal":     {refuse(&message.ToolResult{Details: new(nested(300)), IsError: true}), nil, "result unsafe-0 error=true ", "were dropped"},
+		"no answer":          {says(nil), nil, "result unsafe-0 error=true the question whether this call may run was not answered", ""},
+		"an empty refusal":   {refuse(nil), nil, "result unsafe-0 error=true the question whether this call may run was not answered", ""},
+		"an empty permit":    {says(engine.Granted{}), nil, "result unsafe-0 error=true the question whether this call may run was not answered", ""},
+		"a strange question": {says(engine.Question{Reason: "whim"}), nil, "result unsafe-0 error=true the question whether this call may run was not answered", ""},
+		"a deep question": {says(engine.Question{Reason: words.PausedOnPlan, Subject: nested(300)}), nil,
+			"result unsafe-0 error=true the question whether this call may run was not answered", ""},
+		"a question that panics": {func() engine.Verdict { panic("boom") }, nil,
 			"result unsafe-0 error=true the question whether this call may run crashed: boom", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -392,9 +393,8 @@ type untilClosed struct {
 	started chan string
 }
 
-func (u *untilClosed) Clear(c engine.Call) (engine.Clearance, *message.ToolResult) {
-	granted, _ := u.toolbox.Clear(c)
-	return &endless{granted.(*clearance), u.started}, nil
+func (u *untilClosed) Clear(c engine.Call) engine.Verdict {
+	return engine.Granted{Clearance: &endless{grantedOf(u.toolbox.Clear(c)), u.started}}
 }
 
 type endless struct {
@@ -433,12 +433,8 @@ func awaited(t *testing.T, p *process) {
 // changed is a toolbox whose tools are no longer safe to replay.
 type changed struct{ *toolbox }
 
-func (c *changed) Clear(call engine.Call) (engine.Clearance, *message.ToolResult) {
-	granted, refusal := c.toolbox.Clear(call)
-	if refusal != nil {
-		return nil, refusal
-	}
-	return &never{granted.(*clearance)}, nil
+func (c *changed) Clear(call engine.Call) engine.Verdict {
+	return engine.Granted{Clearance: &never{grantedOf(c.toolbox.Clear(call))}}
 }
 
 type never struct{ *clearance }
@@ -454,8 +450,8 @@ func TestAnInterruptedCallIsReplayedOnlyIfItsToolStillAllowsThat(t *testing.T) {
 		"it does":          {func(*engine.Config) {}, "result safe-0 error=false did safe-0", 1},
 		"the tool changed": {func(c *engine.Config) { c.Tools = &changed{c.Tools.(*toolbox)} }, "result safe-0 error=true " + interrupted, 0},
 		"the permission is refused": {func(c *engine.Config) {
-			c.Tools = &oddTools{c.Tools.(*toolbox), func() (engine.Clearance, *message.ToolResult) {
-				return nil, result(message.ToolCall{}, "no more", true)
+			c.Tools = &oddTools{c.Tools.(*toolbox), func() engine.Verdict {
+				return engine.Denied{Result: result(message.ToolCall{}, "no more", true)}
 			}, nil}
 		}, "result safe-0 error=true " + interrupted, 0},
 		"there are no tools": {func(c *engine.Config) { c.Tools = nil }, "result safe-0 error=true " + interrupted, 0},

@@ -28,6 +28,7 @@ const (
 	Idle    Progress = iota // the strand has no operation
 	Moved                   // something was committed or asked: call Step again
 	Waiting                 // for an effect, for input, or for a time
+	Parked                  // for a person and nothing else: the run is paused
 )
 
 // Pass is the outcome of [Driver.Step].
@@ -49,15 +50,17 @@ type Driver struct {
 	aborted  id.OpID
 	grounded bool
 	working  bool
+	parked   string // the gates that the strand was last seen parked on; empty for none
 	err      error
 
-	cache branchCache // used by the generation in flight; there is never more than one
+	cache branchCache // used by the generation in flight, and by a measure while there is none
 
 	// Used by the goroutine that steps.
-	current id.OpID // what it works on; absent once it committed the end itself
-	fuel    int
-	spent   int // steps since something came from outside
-	batch   struct {
+	current  id.OpID // what it works on; absent once it committed the end itself
+	measured *machine.Measure
+	fuel     int
+	spent    int // steps since something came from outside
+	batch    struct {
 		id     id.EntryID
 		source *message.Assistant
 	}
@@ -146,7 +149,7 @@ func (d *Driver) loop(ctx context.Context, spawn func(func())) error {
 		if pass.Progress == Moved {
 			continue
 		}
-		d.note(pass.Progress != Idle)
+		d.note(pass.Progress == Waiting)
 		select {
 		case <-ctx.Done():
 		case <-d.bell:
@@ -243,9 +246,15 @@ func (d *Driver) step(spawn func(func())) (Pass, error) {
 			d.e.wake()
 		})
 	case machine.AwaitEffect:
-		return d.await(l, a.Key)
+		pass, err := d.await(l, a.Key)
+		if pass.Progress == Waiting {
+			pass.Until = a.Until
+		}
+		return pass, err
 	case machine.Wait:
 		return Pass{Waiting, a.Until}, nil
+	case machine.Park:
+		return d.park(l, a), nil
 	case machine.Fault:
 		return d.fault(l, a.Report)
 	}
@@ -277,6 +286,8 @@ func (d *Driver) commit(t tx.Tx, r *report, told Fact, then func()) (Pass, error
 		return Pass{}, err
 	}
 	d.consume(r)
+	d.measured = nil
+	d.parkedOn("")
 	if then != nil {
 		then()
 	}
@@ -300,16 +311,17 @@ func (d *Driver) fault(l loaded, seen *corrupt.Report) (Pass, error) {
 
 // retryFact tells watchers of a wait that a transition begins; nil for others.
 func (d *Driver) retryFact(op id.OpID, next machine.State) Fact {
-	run, ok := next.Work.(*machine.Run)
-	if !ok {
-		return nil
+	if run, ok := next.Work.(*machine.Run); ok {
+		if g, ok := run.Phase.(machine.Generating); ok {
+			if w, ok := g.Generation.(machine.GenRetryWait); ok {
+				return RetryScheduled{d.strand, op, w.NextAttempt, w.NotBefore, w.ErrorMessage}
+			}
+		}
 	}
-	g, ok := run.Phase.(machine.Generating)
-	if !ok {
-		return nil
-	}
-	if w, ok := g.Generation.(machine.GenRetryWait); ok {
-		return RetryScheduled{d.strand, op, w.NextAttempt, w.NotBefore, w.ErrorMessage}
+	if s, ok := next.Summary(); ok {
+		if w, ok := s.Generation.(machine.SummaryRetryWait); ok {
+			return RetryScheduled{d.strand, op, w.NextAttempt, w.NotBefore, w.ErrorMessage}
+		}
 	}
 	return nil
 }
@@ -355,7 +367,7 @@ func (d *Driver) consume(r *report) {
 
 // forget drops what belonged to an operation that ended.
 func (d *Driver) forget() {
-	d.batch.id, d.batch.source = id.EntryID{}, nil
+	d.batch.id, d.batch.source, d.measured = id.EntryID{}, nil, nil
 	d.mu.Lock()
 	dropped := d.reports
 	d.reports = nil
@@ -405,41 +417,56 @@ func (d *Driver) load() (loaded, bool, error) {
 		Strand: strand.Value, StrandSeq: strand.Seq, Leaf: leaf.Value,
 		Configuration: config.Value, ConfigurationSeq: config.Seq,
 		StreamOptions: jsonv.Obj(), RetryPolicy: d.e.cfg.Retry,
-		ProjectedCustom: d.e.cfg.Policy.CustomTypes(),
+		ProjectedCustom: d.e.cfg.Policy.CustomTypes(), Measure: d.measured,
+		Hooks: machine.Hooks{RunStart: d.e.cfg.Hooks != nil, RunEnd: d.e.cfg.Hooks != nil},
 	}}
 	return l, true, d.loadNamed(&l)
 }
 
-// loadNamed reads the rows and keys that a run's state names.
-func (d *Driver) loadNamed(l *loaded) error {
-	run, ok := l.st.Work.(*machine.Run)
-	if !ok {
-		return nil
-	}
+// loadNamed reads the rows and keys that a state names.
+func (d *Driver) loadNamed(l *loaded) (err error) {
 	s := d.e.cfg.Session
-	var err error
 	if l.in.ToolArgsKeys, err = s.RegisterKeys(register.OpToolArgs, l.op.ID.String()+":"); err != nil {
 		return err
 	}
 	if l.in.PreparationKeys, err = s.RegisterKeys(register.OpPreparation, l.op.ID.String()+":"); err != nil {
 		return err
 	}
-	named := append(append(append([]id.EntryID(nil), run.Inbox.Steer...), run.Inbox.FollowUp...), run.Inbox.Writes...)
-	if tools, ok := run.Phase.(machine.RunningTools); ok {
-		for _, c := range tools.Batch.Calls {
+	if task, ok := l.st.Summary(); ok {
+		prep, ok, err := s.Preparation(l.op.ID, task.TaskID)
+		if err != nil {
+			return err
+		}
+		if ok {
+			l.in.Preparation = prep.Value
+		}
+	}
+	run, ok := l.st.Work.(*machine.Run)
+	if !ok {
+		return nil
+	}
+	named := slices.Concat(run.Inbox.Steer, run.Inbox.FollowUp, run.Inbox.Writes)
+	switch phase := run.Phase.(type) {
+	case machine.RunningTools:
+		for _, c := range phase.Batch.Calls {
 			if _, staged := c.Status.(machine.OutcomeReady); staged {
 				named = append(named, c.ResultID)
 			}
 		}
-		if l.in.BatchSource, err = d.source(tools.Batch.AssistantID); err != nil {
-			return err
-		}
+		l.in.BatchSource, err = d.source(phase.Batch.AssistantID)
+	case machine.AwaitingDeferred:
+		l.in.DeferredSource, err = d.source(phase.Deferred.SourceEntryID)
+	case machine.Starting, machine.AtCheckpoint, machine.Generating, machine.Compacting, machine.FailureDrain:
+	}
+	if err != nil {
+		return err
 	}
 	l.in.Pending, err = s.PendingEntries(named...)
 	return err
 }
 
-// source reads the response whose calls are worked on; it never changes.
+// source reads the response whose calls are worked on, or whose handle is waited
+// for; it never changes.
 func (d *Driver) source(i id.EntryID) (*message.Assistant, error) {
 	if d.batch.id == i && d.batch.source != nil {
 		return d.batch.source, nil
@@ -452,7 +479,7 @@ func (d *Driver) source(i id.EntryID) (*message.Assistant, error) {
 	a, ok := body.Message.(*message.Assistant)
 	if !ok {
 		return nil, &session.Corrupt{Report: corrupt.New("engine.source", "entry "+i.String(),
-			"the response whose calls are worked on", "no such response")}
+			"the response that the state names", "no such response")}
 	}
 	d.batch.id, d.batch.source = i, a
 	return a, nil

@@ -16,6 +16,23 @@ func (d *Driver) await(l loaded, key machine.Key) (Pass, error) {
 		return d.answer(&report{op: l.op.ID, what: d.admission(k.Context)}, nil)
 	case machine.ClearanceKey:
 		return d.answer(d.clear(l.op.ID, k), nil)
+	case machine.PollAdmissionKey:
+		return d.answer(&report{op: l.op.ID, what: d.admitPoll(k)}, nil)
+	case machine.SummaryAdmissionKey:
+		return d.answer(&report{op: l.op.ID, what: d.admitSummary(k.Context)}, nil)
+	case machine.VerdictKey:
+		return d.answer(&report{op: l.op.ID, what: d.verdict(l, k)}, nil)
+	case machine.MeasureKey:
+		return d.measure(l, k)
+	case machine.RunStartKey:
+		return d.answer(&report{op: l.op.ID, what: d.runStart(l.op)}, nil)
+	case machine.RunEndKey:
+		return d.answer(&report{op: l.op.ID, what: d.runEnd(l.op, k)}, nil)
+	case machine.SummaryKey:
+		if d.lost(summaryKey(k)) < 0 {
+			return Pass{Progress: Waiting}, nil
+		}
+		return d.answer(&report{op: l.op.ID, what: machine.OrphanedSummary(k)}, nil)
 	case machine.ResponseKey:
 		if d.lost(k.ResponseID.String()) < 0 {
 			return Pass{Progress: Waiting}, nil
@@ -67,6 +84,19 @@ func (d *Driver) start(spawn func(func()), l loaded, effect machine.Effect, clea
 			got, fault := d.generate(ctx, op, f, leaf)
 			d.land(key, &report{op: op, what: got, fault: fault})
 		})
+	case machine.Poll:
+		key := f.ResponseID.String()
+		ctx := d.takeOff(op, key)
+		spawn(func() {
+			m := d.poll(ctx, f)
+			d.land(key, &report{op: op, what: machine.Responded{ResponseID: f.ResponseID, Message: m}})
+		})
+	case machine.Summarize:
+		key := summaryKey(machine.SummaryKey{TaskID: f.Context.TaskID, Attempt: f.Attempt, Index: f.Index})
+		ctx := d.takeOff(op, key)
+		spawn(func() {
+			d.land(key, &report{op: op, what: d.summarize(ctx, f)})
+		})
 	case machine.RunTool:
 		key := callKey(f.StepID, f.SourceIndex)
 		ctx := d.takeOff(op, key)
@@ -79,6 +109,10 @@ func (d *Driver) start(spawn func(func()), l loaded, effect machine.Effect, clea
 			d.land(key, &report{op: op, what: machine.ToolSettled{SourceIndex: f.SourceIndex, Result: result, Terminate: terminate}})
 		})
 	}
+}
+
+func summaryKey(k machine.SummaryKey) string {
+	return fmt.Sprintf("%s/%d/%d", k.TaskID, k.Attempt, k.Index)
 }
 
 func (d *Driver) takeOff(op id.OpID, key string) context.Context {

@@ -216,8 +216,8 @@ func (e *Engine) Abort(strand string) (op id.OpID, ok bool, err error) {
 	return op, false, fmt.Errorf("the run of strand %q changed faster than it could be aborted; try again", strand)
 }
 
-// Await blocks until an operation has a result, its strand stopped, or ctx ends.
-// An operation that is not there is ErrNoOperation.
+// Await blocks until an operation has a result, is paused ([*Paused]), its strand
+// stopped, or ctx ends. An operation that is not there is ErrNoOperation.
 func (e *Engine) Await(ctx context.Context, strand string, op id.OpID) (machine.LastResult, error) {
 	for {
 		e.mu.Lock()
@@ -232,6 +232,9 @@ func (e *Engine) Await(ctx context.Context, strand string, op id.OpID) (machine.
 		}
 		if err := e.usable(strand); err != nil {
 			return machine.LastResult{}, err
+		}
+		if p := e.paused(strand, op); p != nil {
+			return machine.LastResult{}, p
 		}
 		select {
 		case <-changed:

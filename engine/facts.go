@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/machine"
 )
 
 // Fact is something that happened, told to [Config.Observe] in order: commits by
@@ -66,6 +67,14 @@ type RetryScheduled struct {
 	Message     string
 }
 
+// RunPaused: a run waits for a person and for nothing else. It is told again for
+// each change of what it waits for, and after an opening.
+type RunPaused struct {
+	Strand string
+	Op     id.OpID
+	Pauses []machine.Pause
+}
+
 // Committed: rows or registers changed; read from the store what is new.
 type Committed struct {
 	FirstSeq, LastSeq int64
@@ -93,6 +102,7 @@ func (ThinkingDelta) fact()  {}
 func (ToolCallDelta) fact()  {}
 func (ToolOutput) fact()     {}
 func (RetryScheduled) fact() {}
+func (RunPaused) fact()      {}
 func (Committed) fact()      {}
 func (RunFinished) fact()    {}
 func (StrandStopped) fact()  {}

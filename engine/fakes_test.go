@@ -15,6 +15,7 @@ import (
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/provider"
@@ -147,10 +148,13 @@ func blocked(entered chan<- struct{}) turn {
 }
 
 // toolbox has the tools safe and ender, which may be replayed and of which the
-// second ends the run, unsafe, slow (until it is cancelled) and denied.
+// second ends the run, unsafe, slow (until it is cancelled), denied, asked (a person
+// approves it) and question (a person replies).
 type toolbox struct {
 	w       *world
 	started chan string // nil: nobody listens
+
+	answerWithin int64 // ms, of the questions about the tool asked
 
 	mu      sync.Mutex
 	granted int // clearances given out
@@ -166,14 +170,28 @@ func (t *toolbox) Abort(op id.OpID) {
 	t.aborted = append(t.aborted, op)
 }
 
-func (t *toolbox) Clear(c engine.Call) (engine.Clearance, *message.ToolResult) {
-	if c.Call.Name == "denied" {
-		return nil, result(c.Call, "not allowed", true)
+func (t *toolbox) Clear(c engine.Call) engine.Verdict {
+	switch {
+	case c.Call.Name == "denied":
+		return engine.Denied{Result: result(c.Call, "not allowed", true)}
+	case c.Call.Name == "asked" && c.Consent == nil:
+		return engine.Question{Reason: words.PausedOnApproval, Subject: c.Arguments, AnswerWithin: t.answerWithin, Window: words.ExpiredApproval}
+	case c.Call.Name == "question":
+		return engine.Question{Reason: words.PausedOnQuestion, Subject: c.Arguments}
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.granted++
-	return &clearance{t: t, call: c.Call}, nil
+	return engine.Granted{Clearance: &clearance{t: t, call: c.Call}}
+}
+
+// grantedOf is the clearance of a verdict; nil when there is none.
+func grantedOf(v engine.Verdict) *clearance {
+	g, ok := v.(engine.Granted)
+	if !ok {
+		return nil
+	}
+	return g.Clearance.(*clearance)
 }
 
 // settled checks that no clearance leaked.

@@ -18,10 +18,45 @@ import (
 func (d *Driver) admission(c machine.GenerationContext) machine.Observation {
 	m, _, err := d.resolve(c.Configuration.Model)
 	if err != nil {
-		return machine.AdmissionRefused{Error: machine.OperationError{Code: "model_unavailable", Message: err.Error()}}
+		return machine.AdmissionRefused{Error: machine.OperationError{Code: machine.CodeModelUnavailable, Message: err.Error()}}
 	}
 	// No output limit is sent, so none is intended.
 	return machine.Admitted{ContextWindow: m.ContextWindow, RequestAPI: m.API}
+}
+
+// admitPoll asks whether the provider that deferred a response is still the one
+// that is configured, and can be asked for it.
+func (d *Driver) admitPoll(k machine.PollAdmissionKey) machine.Observation {
+	m, p, err := d.resolve(k.Deferred.Configuration.Model)
+	if err != nil {
+		return machine.AdmissionRefused{Error: machine.OperationError{Code: machine.CodeModelUnavailable, Message: err.Error()}}
+	}
+	if _, can := p.(provider.Fetcher); !can || m.API != k.Handle.API {
+		return machine.AdmissionRefused{Error: machine.OperationError{Code: machine.CodeDeferred, Message: fmt.Sprintf(
+			"the provider deferred its response, and %s cannot be asked for it as it is configured now; the handle is kept in the session", k.Handle.Provider)}}
+	}
+	return machine.Admitted{ContextWindow: m.ContextWindow, RequestAPI: m.API}
+}
+
+// poll asks once for a deferred response.
+func (d *Driver) poll(ctx context.Context, f machine.Poll) *message.Assistant {
+	ref := f.Deferred.Configuration.Model
+	m, p, err := d.resolve(ref)
+	fetcher, can := p.(provider.Fetcher)
+	if err == nil && !can {
+		err = errors.New("the provider cannot be asked for a deferred response any more")
+	}
+	if err != nil {
+		return d.failed(ref, "unknown", usage.Zero(), err)
+	}
+	got, err := fetch(ctx, fetcher, m, f.Handle)
+	return d.received(ref, m, got, err)
+}
+
+func fetch(ctx context.Context, p provider.Fetcher, m provider.Model, h message.DeferredHandle) (got *message.Assistant, err error) {
+	defer crashed(&err, "the provider client")
+	got, err = p.Fetch(ctx, m, h)
+	return settled(ctx, got, err)
 }
 
 func (d *Driver) resolve(ref machine.ModelRef) (m provider.Model, p provider.Provider, err error) {
@@ -65,17 +100,22 @@ func (d *Driver) attempt(ctx context.Context, op id.OpID, f machine.Generate, le
 	}
 	req.Fell = fallen.add
 	got, err := stream(ctx, p, req, func(delta provider.Delta) { d.show(op, f.ResponseID, delta) })
+	return d.received(ref, m, got, err), nil
+}
+
+// received is what is kept of the outcome of an attempt.
+func (d *Driver) received(ref machine.ModelRef, m provider.Model, got *message.Assistant, err error) *message.Assistant {
 	if err != nil {
 		got = d.failed(ref, m.API, usage.Unknown(usage.Other), err)
 	}
 	kept, err := storable(got)
 	if err != nil {
-		return d.failed(ref, m.API, billed(got), fmt.Errorf("the response cannot be stored: %w", err)), nil
+		return d.failed(ref, m.API, billed(got), fmt.Errorf("the response cannot be stored: %w", err))
 	}
 	if kept.Timestamp == 0 {
 		kept.Timestamp = d.e.cfg.Clock()
 	}
-	return kept, nil
+	return kept
 }
 
 // request puts together what is sent.
@@ -96,6 +136,10 @@ func (d *Driver) request(f machine.Generate, m provider.Model, leaf id.EntryID) 
 func stream(ctx context.Context, p provider.Provider, req provider.Request, sink func(provider.Delta)) (m *message.Assistant, err error) {
 	defer crashed(&err, "the provider client")
 	m, err = p.Stream(ctx, req, sink)
+	return settled(ctx, m, err)
+}
+
+func settled(ctx context.Context, m *message.Assistant, err error) (*message.Assistant, error) {
 	switch {
 	case err != nil:
 		return nil, err

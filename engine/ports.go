@@ -27,11 +27,33 @@ type Config struct {
 	Policy   projection.Policy
 	Settings machine.Settings // of runs; MaxTurns comes with each prompt
 	Retry    machine.RetryPolicy
+	Hooks    Hooks // nil: nobody is asked
+
+	Summaries  Summaries
+	Summarizer func(machine.ModelRef) machine.ModelRef // which model writes summaries for a strand of another; nil: its own
 
 	// Observe is told what happens, one fact at a time and in order; nil: nobody
 	// watches. It is called while a commit is being finished: it must not block and
 	// must not call the engine.
 	Observe func(Fact)
+}
+
+// Summaries says how a compaction comes by its text.
+type Summaries uint8
+
+// The ways. A branch that is left is always summarised by a model.
+const (
+	ByModel Summaries = iota // a model writes it
+	ByNotes                  // it is what the agent wrote down for itself, see [NotesPrefix]
+)
+
+// Hooks is asked at the start and the end of each run. It may be asked again after
+// a crash, before anything follows from its answer.
+type Hooks interface {
+	// RunStart returns what is placed behind the prompts.
+	RunStart(machine.Operation) []machine.PendingEntry
+	// RunEnd returns what a run that would complete goes on with; nil ends it.
+	RunEnd(op machine.Operation, finalAssistant id.EntryID) *machine.PendingEntry
 }
 
 // Models finds who answers for a durable model identity.
@@ -49,6 +71,7 @@ type Call struct {
 	SourceIndex int
 	Call        message.ToolCall
 	Arguments   jsonv.Value
+	Consent     *machine.Decided // what a person approved of this very call, to be used for this clearance; nil: nobody was asked
 }
 
 // Output is a window of what a running call prints.
@@ -62,13 +85,34 @@ type Output struct {
 type Toolbox interface {
 	// Offer describes the tools of that name that exist, sorted by name.
 	Offer(names []string) []provider.Tool
-	// Clear asks whether the call may run. A refusal is a result for the model;
-	// exactly one of the two is not nil. A call may be cleared again once its earlier
-	// clearance was run or released.
-	Clear(Call) (Clearance, *message.ToolResult)
+	// Clear asks whether the call may run. A call may be cleared again once its
+	// earlier clearance was run or released.
+	Clear(Call) Verdict
 	// Abort ends what still runs for an operation.
 	Abort(id.OpID)
 }
+
+// Verdict is the answer about a call: Granted, Denied or Question.
+type Verdict interface{ verdict() }
+
+// Granted lets the call run.
+type Granted struct{ Clearance Clearance }
+
+// Denied does not; Result is for the model. The run ends when every result of the
+// batch says Terminate.
+type Denied struct {
+	Result    *message.ToolResult
+	Terminate bool
+}
+
+// Question leaves it to a person. The run pauses on it, durably; once they approve,
+// the call is cleared again with their consent. The index of the call is the
+// engine's to fill in.
+type Question machine.Asked
+
+func (Granted) verdict()  {}
+func (Denied) verdict()   {}
+func (Question) verdict() {}
 
 // Clearance is the permission to run one call once. It is used up by exactly one
 // of Run and Release.

@@ -78,12 +78,12 @@ type simTools struct {
 	s *sim
 }
 
-func (b *simTools) Clear(c engine.Call) (engine.Clearance, *message.ToolResult) {
-	granted, refusal := b.toolbox.Clear(c)
-	if refusal != nil {
-		return nil, refusal
+func (b *simTools) Clear(c engine.Call) engine.Verdict {
+	v := b.toolbox.Clear(c)
+	if granted := grantedOf(v); granted != nil {
+		return engine.Granted{Clearance: &simCall{granted, b.s}}
 	}
-	return &simCall{granted.(*clearance), b.s}, nil
+	return v
 }
 
 type simCall struct {

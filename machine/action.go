@@ -6,7 +6,6 @@ import (
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/tx"
-	"github.com/loom-run/loom/core/usage"
 )
 
 // Inputs is what one pass has loaded. IDs must be a generator that never
@@ -25,9 +24,25 @@ type Inputs struct {
 	Pending          map[id.EntryID]PendingEntry
 	ProjectedCustom  map[string]bool    // custom types that enter the model's context
 	BatchSource      *message.Assistant // the response whose calls are worked on
-	ToolArgsKeys     []string           // keys of op.tool_args of this operation
-	PreparationKeys  []string           // keys of op.preparation of this operation
-	Observation      Observation        // nil when nothing was reported
+	DeferredSource   *message.Assistant // the response whose handle is waited for
+	Preparation      Preparation        // of the summary that is being made
+	Measure          *Measure           // nil: not taken in this pass
+	Hooks            Hooks
+	ToolArgsKeys     []string    // keys of op.tool_args of this operation
+	PreparationKeys  []string    // keys of op.preparation of this operation
+	Observation      Observation // nil when nothing was reported
+}
+
+// Hooks says which moments of a run somebody wants to be asked about.
+type Hooks struct{ RunStart, RunEnd bool }
+
+// Measure is the size of the context at a leaf, and what a compaction there would
+// work on.
+type Measure struct {
+	Leaf        id.EntryID
+	Tokens      int64                  // as the provider reported them, and an estimate of what came since
+	Window      int64                  // of the strand's model; 0: unknown
+	Preparation *CompactionPreparation // nil: there is nothing that could be summarised
 }
 
 // Action is what the driver must do now.
@@ -48,13 +63,25 @@ type Dispatch struct {
 	Tx     tx.Tx
 }
 
-// AwaitEffect needs an observation for Key. A question (admission, clearance) is
-// asked now if it is not being asked; an effect that no live worker runs is
-// reported as an [OrphanedResponse] or [OrphanedCall].
-type AwaitEffect struct{ Key Key }
+// AwaitEffect needs an observation for Key. A question (admission, clearance, a
+// verdict, a hook) is asked now if it is not being asked; an effect that no live
+// worker runs is reported as an [OrphanedResponse], [OrphanedCall] or
+// [OrphanedSummary]. A [MeasureKey] is answered by [Inputs.Measure] of the next
+// pass instead, with the same observation.
+type AwaitEffect struct {
+	Key   Key
+	Until int64 // Unix ms at which another pass may find something to do; 0: only when there is an observation
+}
 
 // Wait does nothing until a time, unless something else happens first.
 type Wait struct{ Until int64 } // Unix ms
+
+// Park does nothing until a person answers one of Pauses, or until a time: the run
+// is paused. Whoever waits for its end need not wait for this.
+type Park struct {
+	Pauses []Pause
+	Until  int64 // Unix ms; 0: only an answer goes on
+}
 
 // Finish commits Tx, the terminal transaction; the operation is then gone.
 type Finish struct {
@@ -71,10 +98,11 @@ func (Transition) action()  {}
 func (Dispatch) action()    {}
 func (AwaitEffect) action() {}
 func (Wait) action()        {}
+func (Park) action()        {}
 func (Finish) action()      {}
 func (Fault) action()       {}
 
-// Effect is Generate or RunTool.
+// Effect is Generate, Poll, Summarize or RunTool.
 type Effect interface{ effect() }
 
 // Generate asks the model for a response.
@@ -95,8 +123,29 @@ type RunTool struct {
 	Replayed    bool        // run again after a crash, under the same id
 }
 
-func (Generate) effect() {}
-func (RunTool) effect()  {}
+// Poll asks the provider for a response that it deferred.
+type Poll struct {
+	Deferred   DeferredWait
+	Handle     message.DeferredHandle
+	ResponseID id.EntryID
+	UsageID    id.UsageID
+}
+
+// Summarize makes one request of a summary. What it asks follows from
+// Preparation and Context.Progress.
+type Summarize struct {
+	Context      SummaryContext
+	Attempt      int64
+	Index        int64 // of the request within the attempt, from 0
+	UsageID      id.UsageID
+	Preparation  Preparation
+	Instructions *string // of the person who asked for the summary
+}
+
+func (Generate) effect()  {}
+func (Poll) effect()      {}
+func (Summarize) effect() {}
+func (RunTool) effect()   {}
 
 // Key names what is awaited.
 type Key interface{ key() }
@@ -108,11 +157,13 @@ type AdmissionKey struct{ Context GenerationContext }
 // ResponseKey awaits the response that is in flight.
 type ResponseKey struct{ ResponseID id.EntryID }
 
-// ClearanceKey asks whether a call may run.
+// ClearanceKey asks whether a call may run. Consent is an approval of this very
+// call that was not used yet; it is used up by the commit that starts the call.
 type ClearanceKey struct {
 	StepID      string
 	SourceIndex int
-	Call        message.ToolCall
+	Call        message.ToolCall // with the arguments of the consent, where it has others
+	Consent     *Decided         // nil: nobody was asked
 }
 
 // CallsKey awaits any of the calls in flight.
@@ -121,75 +172,51 @@ type CallsKey struct {
 	SourceIndexes []int
 }
 
-func (AdmissionKey) key() {}
-func (ResponseKey) key()  {}
-func (ClearanceKey) key() {}
-func (CallsKey) key()     {}
-
-// Observation reports what happened. A pass consumes the one it is given.
-type Observation interface{ observation() }
-
-// Admitted answers an AdmissionKey.
-type Admitted struct {
-	OutputLimit, ContextWindow int64 // tokens; 0: unknown
-	RequestAPI                 string
+// PollAdmissionKey asks whether the provider that deferred a response can be asked
+// for it.
+type PollAdmissionKey struct {
+	Deferred DeferredWait
+	Handle   message.DeferredHandle
 }
 
-// AdmissionRefused answers an AdmissionKey: the run cannot go on as configured.
-type AdmissionRefused struct{ Error OperationError }
-
-// Responded reports a settled response, also a failed one (stop reason error;
-// RawStopReason "retryable" when another attempt may help).
-type Responded struct {
-	ResponseID id.EntryID
-	Message    *message.Assistant
-	Bill       *Bill // nil: one request was made, and the message's usage is what it consumed
+// MeasureKey asks for [Inputs.Measure] at a leaf.
+type MeasureKey struct {
+	Leaf     id.EntryID
+	Settings CompactionSettings
 }
 
-// Bill is the ledger's side of an attempt that made several requests: what they
-// consumed together, and what the row says of each.
-type Bill struct {
-	Usage   usage.Usage
-	Details jsonv.Value
+// VerdictKey asks how a summary comes about.
+type VerdictKey struct {
+	TaskID       string
+	Reason       CompactionReason
+	Preparation  Preparation
+	Instructions *string
 }
 
-// Cleared answers a ClearanceKey: the call may run with these arguments.
-type Cleared struct {
-	SourceIndex int
-	Arguments   jsonv.Value
-	Replay      Replay
+// SummaryAdmissionKey asks whether the model that is to write a summary can be
+// used.
+type SummaryAdmissionKey struct{ Context SummaryContext }
+
+// SummaryKey awaits a request of a summary.
+type SummaryKey struct {
+	TaskID         string
+	Attempt, Index int64
 }
 
-// Refused answers a ClearanceKey: the call does not run and has this result.
-type Refused struct {
-	SourceIndex int
-	Result      *message.ToolResult
-	Terminate   bool
-}
+// RunStartKey asks what is placed before a run asks its model.
+type RunStartKey struct{}
 
-// ToolSettled reports the result of a call that ran.
-type ToolSettled struct {
-	SourceIndex int
-	Result      *message.ToolResult
-	Terminate   bool
-}
+// RunEndKey asks whether a run that would complete goes on.
+type RunEndKey struct{ FinalAssistant id.EntryID }
 
-// OrphanedResponse: the response in flight has no live worker.
-type OrphanedResponse struct{ ResponseID id.EntryID }
-
-// OrphanedCall: the call in flight has no live worker. Arguments are those that
-// were cleared; StillSafe says that the tool as registered now may be replayed.
-type OrphanedCall struct {
-	SourceIndex int
-	Arguments   *jsonv.Value
-	StillSafe   bool
-}
-
-func (Admitted) observation()         {}
-func (AdmissionRefused) observation() {}
-func (Responded) observation()        {}
-func (Cleared) observation()          {}
-func (Refused) observation()          {}
-func (ToolSettled) observation()      {}
-func (OrphanedResponse) observation() {}
-func (OrphanedCall) observation()     {}
+func (AdmissionKey) key()        {}
+func (ResponseKey) key()         {}
+func (ClearanceKey) key()        {}
+func (CallsKey) key()            {}
+func (PollAdmissionKey) key()    {}
+func (MeasureKey) key()          {}
+func (VerdictKey) key()          {}
+func (SummaryAdmissionKey) key() {}
+func (SummaryKey) key()          {}
+func (RunStartKey) key()         {}
+func (RunEndKey) key()           {}

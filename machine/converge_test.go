@@ -6,9 +6,13 @@ import (
 	"testing"
 
 	"github.com/loom-run/loom/core/entry"
+	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/core/register"
+	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/machine"
 )
 
@@ -47,6 +51,11 @@ type story struct {
 	answers  []message.Assistant     // the nth kept response
 	fails    int                     // failures before the first
 	before   map[string]func(*world) // what comes in once, when the run first stands at a phase
+	open     func(*world) error      // nil: a run of one prompt
+	full     bool                    // before its second request the context has no room
+	overflow bool                    // the first request does not fit until something was summarised
+	deferred bool                    // the first response is deferred, and not there at the first poll
+	hooks    machine.Hooks
 }
 
 func stories() []story {
@@ -72,6 +81,23 @@ func stories() []story {
 			before: map[string]func(*world){"tools": steer, "checkpoint": follow, "assistant": note}},
 		{name: "abort while generating", atLeast: 4, answers: []message.Assistant{says("one")},
 			before: map[string]func(*world){"assistant": func(w *world) { w.abort() }}},
+		{name: "compaction at the threshold", atLeast: 19, full: true, answers: []message.Assistant{says("one", "read"), says("two")}},
+		{name: "compaction after an overflow", atLeast: 14, overflow: true, answers: []message.Assistant{says("one")}},
+		{name: "a deferred response", atLeast: 10, deferred: true, answers: []message.Assistant{says("one", "read"), says("two")}},
+		{name: "questions", atLeast: 16, parallel: true, answers: []message.Assistant{says("one", "hold", "read", "hold"), says("two")}},
+		{name: "hooks", atLeast: 10, hooks: machine.Hooks{RunStart: true, RunEnd: true}, answers: []message.Assistant{says("one"), says("two")}},
+		{name: "compaction on request", atLeast: 6, open: func(w *world) error {
+			return w.acceptCompaction(&machine.CompactionPreparation{
+				MessagesToSummarize: []message.Message{text("old"), text("older")}, RetainedTail: []message.Message{text("new")},
+			}, new("short"))
+		}},
+		{name: "navigation with a summary", atLeast: 6, open: func(w *world) error {
+			leaf, _ := w.leaf()
+			root := w.branch(leaf)[0].ID
+			return w.acceptNavigation(machine.NavigationIntent{TargetID: root, Summarize: true, Label: new("here")},
+				&machine.BranchPreparation{Messages: []message.Message{text("left"), text("behind")}})
+		}},
+		{name: "navigation to the root", atLeast: 2, open: func(w *world) error { return w.acceptNavigation(machine.NavigationIntent{}, nil) }},
 		{name: "abort in tools", atLeast: 10, answers: []message.Assistant{says("one", "bash", "bash")},
 			before: map[string]func(*world){"tools": func(w *world) { follow(w); w.abort() }}},
 	}
@@ -99,7 +125,14 @@ func (s story) play(t *testing.T, k int) (end ending) {
 			w.crash()
 		}
 	}
-	if err := w.accept(set, text("prompt")); err != nil {
+	w.hooks = s.hooks
+	open := s.open
+	if open == nil {
+		open = func(w *world) error { return w.accept(set, text("prompt")) }
+	} else {
+		w.seed()
+	}
+	if err := open(w); err != nil {
 		t.Fatal(err)
 	}
 	crash()
@@ -117,6 +150,12 @@ func (s story) play(t *testing.T, k int) (end ending) {
 			if w.report = w.orphan(a.Key); w.report == nil {
 				w.report = s.answer(w, a.Key)
 			}
+		case machine.Park:
+			op, st, in, _ := w.operation()
+			plan, err := machine.Answer(op, st, in.StateSeq, w.now, a.Pauses[0].Gate, machine.Approve{}, &ann)
+			w.must(err)
+			w.land("answer", plan)
+			crash()
 		case machine.Wait:
 			w.now = a.Until
 		case machine.Fault:
@@ -130,8 +169,15 @@ func (s story) play(t *testing.T, k int) (end ending) {
 	r := w.lastResult()
 	end.outcome, end.billed = fmt.Sprint(r.Outcome, r.Completion), len(w.ledger)
 	for _, e := range w.branch(leaf) {
-		if body, ok := e.Body.(entry.Message); ok && kept(body.Message) {
-			end.said = append(end.said, said(body.Message))
+		switch body := e.Body.(type) {
+		case entry.Message:
+			if kept(body.Message) {
+				end.said = append(end.said, said(body.Message))
+			}
+		case entry.Compaction:
+			end.said = append(end.said, "compaction: "+body.Summary)
+		case entry.BranchSummary:
+			end.said = append(end.said, "branch summary: "+body.Summary)
 		}
 	}
 	return end
@@ -140,24 +186,52 @@ func (s story) play(t *testing.T, k int) (end ending) {
 // kept reports whether a message enters the model's context.
 func kept(m message.Message) bool {
 	a, ok := m.(*message.Assistant)
-	return !ok || a.StopReason != message.Error && a.StopReason != message.Aborted
+	return !ok || a.StopReason != message.Error && a.StopReason != message.Aborted && a.StopReason != message.Deferred
 }
 
 func (s story) answer(w *world, key machine.Key) machine.Observation {
 	switch k := key.(type) {
-	case machine.AdmissionKey:
+	case machine.AdmissionKey, machine.SummaryAdmissionKey, machine.PollAdmissionKey:
 		return machine.Admitted{}
+	case machine.MeasureKey:
+		w.measure = s.size(w, k)
+	case machine.VerdictKey:
+		return machine.Verdict{TaskID: k.TaskID, Choice: machine.WriteSummary{}}
+	case machine.SummaryKey:
+		st := w.summary()
+		r := machine.SummaryResult(machine.SummaryProduced{Summary: "both parts"})
+		if st.Context.Progress.Messages == 0 {
+			r = machine.SummaryContinues{Summary: "one part", Messages: 1}
+		}
+		return machine.Summarized{TaskID: k.TaskID, Attempt: k.Attempt, Index: k.Index, Usage: spent("5/5"), Result: r}
+	case machine.RunStartKey:
+		return machine.RunStarting{Entries: []machine.PendingEntry{machine.PendingMessage(text("before"))}}
+	case machine.RunEndKey:
+		if n, _ := w.answered(); n < len(s.answers) {
+			return machine.RunEnding{FollowUp: new(machine.PendingMessage(text("more")))}
+		}
+		return machine.RunEnding{}
 	case machine.ResponseKey:
 		n, failed := w.answered()
 		m := s.answers[min(n, len(s.answers)-1)]
-		if failed < s.fails {
+		handle := &message.DeferredHandle{Provider: config.Model.Provider, ModelID: config.Model.ModelID, ID: "later"}
+		d, polled := w.run().Phase.(machine.AwaitingDeferred)
+		switch {
+		case failed < s.fails:
 			m = message.Assistant{StopReason: message.Error, RawStopReason: new("retryable")}
+		case s.overflow && !w.compacted():
+			m = message.Assistant{StopReason: message.Error, ErrorMessage: new("prompt is too long")}
+		case s.deferred && n == 0 && (!polled || d.Deferred.Poll < 2):
+			m = message.Assistant{StopReason: message.Deferred, Deferred: handle}
 		}
 		m.Provider, m.Model, m.Usage = config.Model.Provider, config.Model.ModelID, usage.Unknown(usage.API)
 		return machine.Responded{ResponseID: k.ResponseID, Message: &m}
 	case machine.ClearanceKey:
 		if k.Call.Name == "deny" {
 			return machine.Refused{SourceIndex: k.SourceIndex, Result: &message.ToolResult{IsError: true}}
+		}
+		if k.Call.Name == "hold" && k.Consent == nil {
+			return machine.Asked{SourceIndex: k.SourceIndex, Reason: words.PausedOnApproval, Subject: k.Call.Arguments}
 		}
 		w.safe[w.resultID(k.SourceIndex)] = w.replay[k.Call.Name] == machine.ReplaySafe
 		return machine.Cleared{SourceIndex: k.SourceIndex, Replay: w.replay[k.Call.Name]}
@@ -167,6 +241,43 @@ func (s story) answer(w *world, key machine.Key) machine.Observation {
 		}}
 	}
 	return nil
+}
+
+// size has no room once where the story says so.
+func (s story) size(w *world, k machine.MeasureKey) *machine.Measure {
+	m := &machine.Measure{Leaf: k.Leaf, Tokens: 1000, Window: 200000}
+	if n, _ := w.answered(); s.full && n == 1 && !w.compacted() {
+		m.Tokens = 190000
+	}
+	m.Preparation = &machine.CompactionPreparation{MessagesToSummarize: []message.Message{text("old"), text("older")}}
+	return m
+}
+
+// seed is a conversation from before.
+func (w *world) seed() {
+	g := w.generator()
+	var first, second id.EntryID
+	first, g = g.Entry()
+	second, _ = g.Entry()
+	w.must(w.commit(tx.Tx{Writes: []tx.Write{
+		tx.InsertEntry{Entry: entry.Entry{ID: first, Body: entry.Message{Message: text("long ago")}}},
+		tx.InsertEntry{Entry: entry.Entry{ID: second, Parent: first, Body: entry.Message{Message: text("and since")}}},
+		tx.Set(register.StrandLeaf, strand, register.Leaf(second)),
+	}}))
+}
+
+// compacted reports whether the branch has a compaction.
+func (w *world) compacted() bool {
+	leaf, _ := w.leaf()
+	return slices.ContainsFunc(w.branch(leaf), func(e entry.Entry) bool { return e.Body.Kind() == entry.KindCompaction })
+}
+
+// summary is the request of a summary that is in flight.
+func (w *world) summary() machine.SummaryPending {
+	_, st, _, _ := w.operation()
+	s, _ := st.Summary()
+	g, _ := s.Generation.(machine.SummaryPending)
+	return g
 }
 
 // answered counts the kept responses of the branch, and those that failed by the provider's word.
@@ -187,8 +298,7 @@ func (w *world) answered() (n, failed int) {
 
 // phase names where the run stands.
 func (w *world) phase() string {
-	_, st, _, _ := w.operation()
-	switch st.Work.(*machine.Run).Phase.(type) {
+	switch w.run().Phase.(type) {
 	case machine.AtCheckpoint:
 		return "checkpoint"
 	case machine.Generating:

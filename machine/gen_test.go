@@ -6,6 +6,7 @@ import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/machine"
 	"pgregory.net/rapid"
 )
@@ -188,6 +189,9 @@ func genSummaryContext() *rapid.Generator[machine.SummaryContext] {
 			Kind:          rapid.SampledFrom([]string{"compaction", "branch_summary"}).Draw(t, "kind"),
 			Configuration: genConfiguration().Draw(t, "configuration"), StreamOptions: coretest.Value().Draw(t, "streamOptions"),
 			RetryPolicy: genRetry().Draw(t, "retryPolicy"), Reason: rapid.SampledFrom(reasons).Draw(t, "reason"),
+			Progress: rapid.OneOf(rapid.Just(machine.SummaryProgress{}), rapid.Custom(func(t *rapid.T) machine.SummaryProgress {
+				return machine.SummaryProgress{Messages: count().Draw(t, "messages"), Summary: coretest.Text().Draw(t, "summary"), Shrunk: count().Draw(t, "shrunk")}
+			})).Draw(t, "progress"),
 		}
 	})
 }
@@ -227,9 +231,38 @@ func genCall(index *rapid.Generator[int]) *rapid.Generator[machine.Call] {
 			Status: rapid.SampledFrom([]machine.CallStatus{
 				machine.Planned{}, machine.InFlight{Replay: machine.ReplayNever}, machine.InFlight{Replay: machine.ReplaySafe},
 				machine.OutcomeReady{Terminate: end}, machine.Completed{Terminate: end},
+				machine.Held{Pause: genPause().Draw(t, "pause")},
+				machine.Decided{Pause: genPause().Draw(t, "pause"), Decision: genDecision().Draw(t, "decision"), At: count().Draw(t, "at"), By: maybe(coretest.Origin()).Draw(t, "by")},
 			}).Draw(t, "status"),
 		}
 	})
+}
+
+func genPause() *rapid.Generator[machine.Pause] {
+	return rapid.Custom(func(t *rapid.T) machine.Pause {
+		p := machine.Pause{
+			Gate: coretest.Text().Draw(t, "gate"), Reason: rapid.SampledFrom(words.PauseReasons.Words()).Draw(t, "reason"), Subject: coretest.Value().Draw(t, "subject"),
+			AskedAt: count().Draw(t, "askedAt"), AnswerBy: count().Draw(t, "answerBy"), ParkUntil: count().Draw(t, "parkUntil"),
+		}
+		if p.AnswerBy != 0 {
+			p.Window = rapid.SampledFrom([]words.Expiry{words.ExpiredApproval, words.ExpiredDenialLimit}).Draw(t, "window")
+		}
+		return p
+	})
+}
+
+func genDecision() *rapid.Generator[machine.Decision] {
+	return rapid.OneOf(
+		rapid.Map(maybe(coretest.Value()), func(v *jsonv.Value) machine.Decision { return machine.Approve{Arguments: v} }),
+		rapid.Map(maybe(coretest.Text()), func(s *string) machine.Decision { return machine.Deny{Note: s} }),
+		rapid.Custom(func(t *rapid.T) machine.Decision {
+			r := machine.Reply{Content: []message.UserBlock{}}
+			for range rapid.IntRange(0, 2).Draw(t, "blocks") {
+				r.Content = append(r.Content, message.Text{Text: coretest.Text().Draw(t, "text")})
+			}
+			return r
+		}),
+	)
 }
 
 type phaseGen struct {
@@ -253,6 +286,7 @@ func phases() []phaseGen {
 				StepID: coretest.Text().Draw(t, "stepId"), SourceEntryID: coretest.EntryID().Draw(t, "sourceEntryId"), Poll: count().Draw(t, "poll"),
 				Configuration: genConfiguration().Draw(t, "configuration"), StreamOptions: coretest.Value().Draw(t, "streamOptions"),
 			}
+			d.NotBefore = rapid.OneOf(rapid.Just(int64(0)), count()).Draw(t, "notBefore")
 			if pending {
 				d.ResponseID, d.UsageID = coretest.EntryID().Draw(t, "responseEntryId"), coretest.UsageID().Draw(t, "usageId")
 			}
@@ -285,6 +319,7 @@ func phases() []phaseGen {
 			return machine.RunningTools{Batch: machine.Batch{
 				AssistantID: coretest.EntryID().Draw(t, "assistantEntryId"), Configuration: genConfiguration().Draw(t, "configuration"),
 				TurnID: coretest.Text().Draw(t, "turnId"), Calls: rapid.SliceOfN(genCall(rapid.OneOf(rapid.IntRange(0, 4), rapid.IntRange(-1, 6))), 0, 4).Draw(t, "calls"),
+				Ends: rapid.OneOf(rapid.Just((*machine.OperationError)(nil)), maybe(genError())).Draw(t, "ends"),
 			}}
 		})},
 		{"compaction", rapid.Custom(func(t *rapid.T) machine.Phase {
@@ -324,16 +359,17 @@ func genState(phase *rapid.Generator[machine.Phase]) *rapid.Generator[machine.St
 				Steer: entryIDs().Draw(t, "steer"), FollowUp: entryIDs().Draw(t, "followUp"), Writes: entryIDs().Draw(t, "writes"),
 			},
 			LatestAssistant: coretest.MaybeEntryID().Draw(t, "latestAssistantEntryId"), Turns: rapid.Int64Range(0, 1<<60).Draw(t, "turns"),
+			Compactions: rapid.Int64Range(0, 7).Draw(t, "compactions"),
 		}}
 	})
 }
 
-// genStructuralState generates the states of compactions and navigations.
-func genStructuralState() *rapid.Generator[machine.State] {
+// genStructuralState generates the states of navigations, or of compactions.
+func genStructuralState(navigation bool) *rapid.Generator[machine.State] {
 	instructions := maybe(coretest.Text())
 	return rapid.Custom(func(t *rapid.T) machine.State {
 		s := machine.State{Control: genControl().Draw(t, "control")}
-		if rapid.Bool().Draw(t, "compaction") {
+		if !navigation {
 			s.Work = &machine.Compaction{CustomInstructions: instructions.Draw(t, "customInstructions"), Structural: genStructural().Draw(t, "structural")}
 			return s
 		}
@@ -370,6 +406,10 @@ func genObservation() *rapid.Generator[machine.Observation] {
 		}),
 		rapid.Custom(func(t *rapid.T) machine.Observation {
 			return machine.ToolSettled{SourceIndex: index.Draw(t, "sourceIndex"), Result: result.Draw(t, "result"), Terminate: rapid.Bool().Draw(t, "terminate")}
+		}),
+		rapid.SampledFrom([]machine.Observation{
+			machine.Verdict{Choice: machine.WriteSummary{}}, machine.Verdict{}, machine.Summarized{}, machine.OrphanedSummary{}, machine.RunStarting{}, machine.RunEnding{},
+			machine.Asked{Reason: "whim"}, machine.Asked{Reason: words.PausedOnQuestion, Subject: jsonv.Str("x")},
 		}),
 		rapid.Map(coretest.MaybeEntryID(), func(i id.EntryID) machine.Observation { return machine.OrphanedResponse{ResponseID: i} }),
 		rapid.Custom(func(t *rapid.T) machine.Observation {

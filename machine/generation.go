@@ -22,7 +22,7 @@ const (
 	CodeContextOverflow = "context_overflow"
 	CodeInterrupted     = "interrupted"
 	CodeInvalidDeferred = "invalid_deferred_handle"
-	CodeDeferred        = "deferred_unsupported"
+	CodeDeferred        = "deferred_unsupported" // the provider cannot be asked for what it deferred
 )
 
 // generate drives one step of the model.
@@ -46,7 +46,7 @@ func (p *plan) generate(g Generation) Action {
 func (p *plan) request(g GenReady) Action {
 	switch o := p.in.Observation.(type) {
 	case nil:
-		return AwaitEffect{AdmissionKey{g.Context}}
+		return AwaitEffect{Key: AdmissionKey{g.Context}}
 	case AdmissionRefused:
 		return p.to(StepRefused, FailureDrain{o.Error, FromConfiguration{}})
 	case Admitted:
@@ -69,7 +69,7 @@ func (p *plan) unexpected() Action {
 func (p *plan) response(g GenPending) Action {
 	switch o := p.in.Observation.(type) {
 	case nil:
-		return AwaitEffect{ResponseKey{g.ResponseID}}
+		return AwaitEffect{Key: ResponseKey{g.ResponseID}}
 	case Responded:
 		if o.ResponseID == g.ResponseID && o.Message != nil {
 			return p.settle(g, o.Message)
@@ -93,7 +93,7 @@ func (p *plan) settleLost(g GenPending) Action {
 	}
 	if p.cancelled() {
 		m.StopReason = message.Aborted
-		return p.record(StepLostAfterAbort, g, m, AtCheckpoint{p.mayFinish(g)})
+		return p.record(StepLostAfterAbort, reserved{g.ResponseID, g.UsageID}, m, AtCheckpoint{mayFinish(g.ResponseID)})
 	}
 	return p.recordFailure(StepLost, StepLostForNow, g, m, OperationError{Code: CodeInterrupted, Message: lostResponse})
 }
@@ -101,73 +101,104 @@ func (p *plan) settleLost(g GenPending) Action {
 // settle classifies a response; the first rule that matches decides.
 func (p *plan) settle(g GenPending, m *message.Assistant) Action {
 	m = new(*m) // the rules below may normalise the stop reason
+	ids := reserved{g.ResponseID, g.UsageID}
 	if p.cancelled() {
 		m.StopReason, m.Deferred = message.Aborted, nil
-		return p.record(StepAborted, g, m, AtCheckpoint{p.mayFinish(g)})
+		return p.record(StepAborted, ids, m, AtCheckpoint{mayFinish(g.ResponseID)})
 	}
 	if overflow(g, m) {
-		return p.recordError(StepOverflow, g, m, CodeContextOverflow, "the conversation no longer fits the model's context window")
+		return p.settleOverflow(g, ids, m)
 	}
 	switch m.StopReason {
 	case message.Deferred:
 		if !validHandle(g, m.Deferred) {
-			return p.recordError(StepDeferredBadly, g, m, CodeInvalidDeferred, "the provider deferred its response under a handle that does not name this request")
+			return p.recordError(StepDeferredBadly, ids, m, CodeInvalidDeferred, "the provider deferred its response under a handle that does not name this request")
 		}
-		return p.recordError(StepDeferredBadly, g, m, CodeDeferred, "the provider deferred its response and this version cannot fetch it later")
+		return p.record(StepDeferred, ids, m, p.suspend(g, *m.Deferred))
 	case message.Error:
 		e := OperationError{Code: CodeProviderError, Message: errorText(m), Details: m.Diagnostics}
 		if m.RawStopReason == nil || *m.RawStopReason != RetryableStop {
-			return p.record(StepFailed, g, m, FailureDrain{e, FromResponse{g.ResponseID}})
+			return p.record(StepFailed, ids, m, FailureDrain{e, FromResponse{g.ResponseID}})
 		}
 		return p.recordFailure(StepFailed, StepFailedForNow, g, m, e)
 	case message.ToolUse, message.Stop, message.Length:
-		if _, calls := m.ToolCalls(); len(calls) > 0 {
-			return p.record(StepCalls, g, m, RunningTools{p.batch(g, calls)})
-		}
-		if m.StopReason == message.ToolUse { // it announced calls and carries none
-			m.StopReason = message.Stop
-		}
-		return p.record(StepAnswered, g, m, AtCheckpoint{p.mayFinish(g)})
+		return p.settleContent(StepCalls, StepAnswered, ids, m, g.Context.Configuration, g.Context.StepID)
 	case message.Aborted, message.Pending:
 	}
 	return fault("response "+g.ResponseID.String(), "a settled response, of a run that nobody aborted", string(m.StopReason))
 }
 
-func (p *plan) mayFinish(g GenPending) Checkpoint {
-	return Checkpoint{Continuation: MayFinish{IncludeFinalAssistant: true}, Trigger: g.ResponseID}
+// settleContent goes on with the calls of a response, or with its end.
+func (p *plan) settleContent(calls, answered Step, ids reserved, m *message.Assistant, c Configuration, step string) Action {
+	if _, indexes := m.ToolCalls(); len(indexes) > 0 {
+		return p.record(calls, ids, m, RunningTools{p.batch(ids.response, c, step, indexes)})
+	}
+	if m.StopReason == message.ToolUse { // it announced calls and carries none
+		m.StopReason = message.Stop
+	}
+	return p.record(answered, ids, m, AtCheckpoint{mayFinish(ids.response)})
+}
+
+const overflowText = "the conversation no longer fits the model's context window"
+
+// settleOverflow compacts and asks again, or fails where that was done already or
+// cannot help. A measure is taken before anything is committed.
+func (p *plan) settleOverflow(g GenPending, ids reserved, m *message.Assistant) Action {
+	next, ask, ok := p.recoverOverflow(g)
+	switch {
+	case ask != nil:
+		return ask
+	case !ok:
+		return p.recordError(StepOverflow, ids, m, CodeContextOverflow, overflowText)
+	}
+	m.StopReason, m.Deferred = message.Error, nil
+	if m.ErrorMessage == nil {
+		m.ErrorMessage = new(overflowText)
+	}
+	return p.record(StepOverflowCompact, ids, m, next)
+}
+
+func mayFinish(response id.EntryID) Checkpoint {
+	return Checkpoint{Continuation: MayFinish{IncludeFinalAssistant: true}, Trigger: response}
+}
+
+// reserved are the ids of an attempt, from its intent.
+type reserved struct {
+	response id.EntryID
+	usage    id.UsageID
 }
 
 // recordError keeps a response that cannot be used as a failed one; text says
 // why where the provider did not.
-func (p *plan) recordError(step Step, g GenPending, m *message.Assistant, code, text string) Action {
+func (p *plan) recordError(step Step, ids reserved, m *message.Assistant, code, text string) Action {
 	m.StopReason, m.Deferred = message.Error, nil
 	if m.ErrorMessage == nil {
 		m.ErrorMessage = &text
 	}
-	return p.record(step, g, m, FailureDrain{OperationError{Code: code, Message: text}, FromResponse{g.ResponseID}})
+	return p.record(step, ids, m, FailureDrain{OperationError{Code: code, Message: text}, FromResponse{ids.response}})
 }
 
 // record writes entry, leaf, ledger row and next state together.
-func (p *plan) record(step Step, g GenPending, m *message.Assistant, next Phase) Action {
-	p.add(g.ResponseID, entry.Message{Message: m})
+func (p *plan) record(step Step, ids reserved, m *message.Assistant, next Phase) Action {
+	p.add(ids.response, entry.Message{Message: m})
 	p.moveLeaf()
-	row := entry.UsageRow{ID: g.UsageID, EntryID: g.ResponseID, Usage: m.Usage}
-	if o, ok := p.in.Observation.(Responded); ok && o.Bill != nil {
-		row.Usage, row.Details = o.Bill.Usage, &o.Bill.Details
+	row := entry.UsageRow{ID: ids.usage, EntryID: ids.response, Usage: m.Usage}
+	if o, ok := p.in.Observation.(Responded); ok {
+		o.Bill.charge(&row)
 	}
 	p.writes = append(p.writes, tx.InsertUsage{Row: row})
-	p.run.LatestAssistant = g.ResponseID
+	p.run.LatestAssistant = ids.response
 	return p.to(step, next)
 }
 
 // recordFailure waits for another attempt, or fails with e when none is left.
 func (p *plan) recordFailure(last, forNow Step, g GenPending, m *message.Assistant, e OperationError) Action {
-	policy := g.Context.RetryPolicy
+	policy, ids := g.Context.RetryPolicy, reserved{g.ResponseID, g.UsageID}
 	if !policy.allows(g.Attempt) {
-		return p.record(last, g, m, FailureDrain{e, FromResponse{g.ResponseID}})
+		return p.record(last, ids, m, FailureDrain{e, FromResponse{g.ResponseID}})
 	}
 	wait := min(max(Backoff(policy, g.Attempt, g.ResponseID), retryAfter(m.Diagnostics)), longestWait)
-	return p.record(forNow, g, m, Generating{GenRetryWait{g.Context, g.Attempt + 1, p.in.Now + wait, e.Message}})
+	return p.record(forNow, ids, m, Generating{GenRetryWait{g.Context, g.Attempt + 1, p.in.Now + wait, e.Message}})
 }
 
 // allows reports whether an attempt may follow the nth.
@@ -232,6 +263,10 @@ func overflow(g GenPending, m *message.Assistant) bool {
 		c, reported := m.Usage.Evidence.Tokens()
 		return reported && c == usage.Complete && m.Usage.Output < g.IntendedOutputLimit
 	}
+	return saysOverflow(m)
+}
+
+func saysOverflow(m *message.Assistant) bool {
 	if m.StopReason != message.Error {
 		return false
 	}

@@ -15,15 +15,28 @@ func NextAction(op Operation, st State, in Inputs) Action {
 	if op.Intent.intent() != st.Work.work() {
 		return fault("op.state of "+op.ID.String(), "the state of a "+op.Intent.intent(), st.Work.work())
 	}
-	run, ok := st.Work.(*Run)
-	if !ok {
-		return fault("operation "+op.ID.String(), "a run", st.Work.work()+", which this version cannot execute")
+	p := &plan{op: op, control: st.Control, in: in, ids: in.IDs, leaf: in.Leaf}
+	switch work := st.Work.(type) {
+	case *Run:
+		p.run = *work
+		return p.drive()
+	case *Compaction:
+		if p.cancelled() && !summaryInFlight(work.Structural) {
+			return p.finish(StepFinishAborted, LastResult{Outcome: OutcomeAborted})
+		}
+		return p.structural(work.Structural, alone{p, *work})
+	case *Navigation:
+		return p.navigate(*work)
 	}
-	p := &plan{op: op, control: st.Control, run: *run, in: in, ids: in.IDs, leaf: in.Leaf}
-	if p.cancelled() && !inFlight(run.Phase) {
+	return fault("op.state of "+op.ID.String(), "a known kind", fmt.Sprintf("%T", st.Work))
+}
+
+// drive decides for a run.
+func (p *plan) drive() Action {
+	if p.cancelled() && !inFlight(p.run.Phase) {
 		return p.reconcile()
 	}
-	switch phase := run.Phase.(type) {
+	switch phase := p.run.Phase.(type) {
 	case Starting:
 		return p.start()
 	case AtCheckpoint:
@@ -32,12 +45,14 @@ func NextAction(op Operation, st State, in Inputs) Action {
 		return p.generate(phase.Generation)
 	case RunningTools:
 		return p.tools(phase.Batch)
+	case Compacting:
+		return p.compact(phase)
+	case AwaitingDeferred:
+		return p.deferred(phase.Deferred)
 	case FailureDrain:
 		return p.failureDrain(phase)
-	case Compacting, AwaitingDeferred:
-		return fault("operation "+op.ID.String(), "a phase that this version can execute", run.Phase.phase())
 	}
-	return fault("phase", "a known phase", fmt.Sprintf("%T", run.Phase))
+	return fault("phase", "a known phase", fmt.Sprintf("%T", p.run.Phase))
 }
 
 // inFlight reports whether a phase has effects that settle before anything else,
@@ -47,8 +62,12 @@ func inFlight(phase Phase) bool {
 	case Generating:
 		_, pending := phase.Generation.(GenPending)
 		return pending
-	case RunningTools, Compacting, AwaitingDeferred:
+	case RunningTools:
 		return true
+	case Compacting:
+		return summaryInFlight(phase.Structural)
+	case AwaitingDeferred:
+		return !phase.Deferred.ResponseID.IsZero()
 	case Starting, AtCheckpoint, FailureDrain:
 	}
 	return false
@@ -62,7 +81,7 @@ func fault(subject, expected, seen string) Action {
 type plan struct {
 	op      Operation
 	control Control
-	run     Run
+	run     Run // of a run
 	in      Inputs
 	ids     id.Generator
 	leaf    id.EntryID
@@ -113,7 +132,22 @@ func (p *plan) dispatch(step Step, effect Effect, phase Phase) Dispatch {
 
 func (p *plan) commit(phase Phase) (State, tx.Tx) {
 	p.run.Phase = phase
-	next := State{Control: p.control, Work: new(p.run)}
+	return p.commitWork(new(p.run))
+}
+
+// toWork is to for work of any kind.
+func (p *plan) toWork(step Step, work Work) Transition {
+	next, t := p.commitWork(work)
+	return Transition{step, next, t}
+}
+
+func (p *plan) dispatchWork(step Step, effect Effect, work Work) Dispatch {
+	next, t := p.commitWork(work)
+	return Dispatch{step, effect, next, t}
+}
+
+func (p *plan) commitWork(work Work) (State, tx.Tx) {
+	next := State{Control: p.control, Work: work}
 	p.writes = append(p.writes, tx.Set(register.OpState, p.op.ID.String(), next.Value()))
 	return next, tx.Tx{Writes: p.writes, Expected: p.expectations()}
 }
@@ -122,8 +156,22 @@ func (p *plan) expectations() []tx.Expectation {
 	return append([]tx.Expectation{tx.Expect(register.OpState, p.op.ID.String(), p.in.StateSeq)}, p.expect...)
 }
 
-// start leaves the accepted prompts behind: the newest entry asks for an answer.
+// start leaves the accepted prompts behind, after what a hook adds: the newest
+// entry asks for an answer.
 func (p *plan) start() Action {
+	if p.in.Hooks.RunStart {
+		switch o := p.in.Observation.(type) {
+		case nil:
+			return AwaitEffect{Key: RunStartKey{}}
+		case RunStarting:
+			for _, e := range o.Entries {
+				p.add(p.mintEntry(), e.Body)
+			}
+			p.moveLeaf()
+		default:
+			return p.unexpected()
+		}
+	}
 	if p.leaf.IsZero() {
 		return fault("strand.leaf", "an entry to answer", "an empty strand")
 	}
@@ -131,8 +179,7 @@ func (p *plan) start() Action {
 }
 
 // checkpoint follows a fixed order, each acting step a commit of its own: writes,
-// steering, generation, follow-ups, finish. (The threshold for compaction is
-// looked at between steering and generation by versions that compact.)
+// steering, room for a request, the request, follow-ups, the hook, the end.
 func (p *plan) checkpoint(cp Checkpoint) Action {
 	if !cp.SkipInboxOnce {
 		if w := p.run.Inbox.Writes; len(w) > 0 {
@@ -145,6 +192,12 @@ func (p *plan) checkpoint(cp Checkpoint) Action {
 	}
 	switch k := cp.Continuation.(type) {
 	case NeedAssistant:
+		if limit := p.run.Settings.MaxTurns; limit != nil && p.run.Turns >= *limit {
+			return p.turnsUsed(*limit)
+		}
+		if a := p.makeRoom(cp, k); a != nil {
+			return a
+		}
 		return p.beginStep(cp, k)
 	case MayFinish:
 		if follow := p.take(&p.run.Inbox.FollowUp, p.run.Settings.FollowUpMode); len(follow) > 0 {
@@ -201,19 +254,20 @@ func (p *plan) projects(e PendingEntry) bool {
 // CodeMaxTurns is the error code of a run that used up its turns.
 const CodeMaxTurns = "max_turns"
 
+func (p *plan) turnsUsed(limit int64) Action {
+	return p.to(StepTurnsUsed, FailureDrain{
+		Error: OperationError{Code: CodeMaxTurns, Message: fmt.Sprintf(
+			"the run used its %d turns before the model was done; everything up to here is kept", limit)},
+		Provenance: FromConfiguration{},
+	})
+}
+
 // beginStep captures what the step and its retries use.
 func (p *plan) beginStep(cp Checkpoint, need NeedAssistant) Action {
 	if p.in.ConfigurationSeq == 0 {
 		return fault("strand.config/"+p.op.Strand, "a configuration to ask a model with", "nothing")
 	}
-	if limit := p.run.Settings.MaxTurns; limit != nil {
-		if p.run.Turns >= *limit {
-			return p.to(StepTurnsUsed, FailureDrain{
-				Error: OperationError{Code: CodeMaxTurns, Message: fmt.Sprintf(
-					"the run used its %d turns before the model was done; everything up to here is kept", *limit)},
-				Provenance: FromConfiguration{},
-			})
-		}
+	if p.run.Settings.MaxTurns != nil {
 		p.run.Turns++
 	}
 	p.expect = append(p.expect, tx.Expect(register.StrandConfig, p.op.Strand, p.in.ConfigurationSeq))
@@ -257,7 +311,25 @@ func (p *plan) failureDrain(f FailureDrain) Action {
 	return p.finish(StepFinishFailed, LastResult{Outcome: OutcomeFailed, Error: &f.Error, FinalAssistant: p.run.LatestAssistant})
 }
 
+// complete ends a run, unless a hook has it go on.
 func (p *plan) complete(k MayFinish) Action {
+	if p.in.Hooks.RunEnd {
+		switch o := p.in.Observation.(type) {
+		case nil:
+			return AwaitEffect{Key: RunEndKey{p.run.LatestAssistant}}
+		case RunEnding:
+			if o.FollowUp == nil {
+				break
+			}
+			p.add(p.mintEntry(), o.FollowUp.Body)
+			p.moveLeaf()
+			if p.projects(*o.FollowUp) {
+				return p.to(StepGoOn, AtCheckpoint{Checkpoint{Continuation: NeedAssistant{}, Trigger: p.leaf}})
+			}
+		default:
+			return p.unexpected()
+		}
+	}
 	if k.IncludeFinalAssistant {
 		return p.finish(StepFinishCompleted, LastResult{
 			Outcome: OutcomeCompleted, Completion: ByAssistant, FinalAssistant: p.run.LatestAssistant,
@@ -270,7 +342,7 @@ func (p *plan) complete(k MayFinish) Action {
 // written, and every register that the operation owned is deleted. Queued input
 // that it did not take waits for the strand's next run, before what waits there.
 func (p *plan) finish(step Step, r LastResult) Action {
-	r.Kind, r.OperationID, r.LeafID = kindRun, p.op.ID, p.leaf
+	r.Kind, r.OperationID, r.LeafID = p.op.Intent.intent(), p.op.ID, p.leaf
 	op := p.op.ID.String()
 	p.writes = append(p.writes, tx.Delete(register.OpMeta, op), tx.Delete(register.OpState, op))
 	for _, k := range p.in.ToolArgsKeys {

@@ -1,6 +1,7 @@
 package machine_test
 
 import (
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -13,6 +14,8 @@ import (
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
+	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/machine"
 	"pgregory.net/rapid"
 )
@@ -49,6 +52,9 @@ func TestBackoffKeepsToItsBounds(t *testing.T) {
 
 // aim generates the reports that fit what a state awaits.
 func aim(st machine.State, source *message.Assistant) *rapid.Generator[machine.Observation] {
+	if s, ok := st.Summary(); ok {
+		return aimSummary(s)
+	}
 	run, ok := st.Work.(*machine.Run)
 	if !ok {
 		return genObservation()
@@ -80,6 +86,7 @@ func aim(st machine.State, source *message.Assistant) *rapid.Generator[machine.O
 			r := coretest.ToolResult().Draw(t, "result")
 			fits := []machine.Observation{
 				machine.Cleared{SourceIndex: c.SourceIndex, Replay: machine.ReplaySafe}, machine.Refused{SourceIndex: c.SourceIndex, Result: r, Terminate: true},
+				machine.Asked{SourceIndex: c.SourceIndex, Reason: words.PausedOnPlan, Subject: jsonv.Str("x"), AnswerWithin: 5, Window: words.ExpiredApproval, ParkFor: 7},
 			}
 			if _, flying := c.Status.(machine.InFlight); flying {
 				fits = []machine.Observation{
@@ -89,9 +96,38 @@ func aim(st machine.State, source *message.Assistant) *rapid.Generator[machine.O
 			}
 			return rapid.SampledFrom(fits).Draw(t, "observation")
 		})
-	case machine.Starting, machine.AtCheckpoint, machine.Compacting, machine.AwaitingDeferred, machine.FailureDrain:
+	case machine.AwaitingDeferred:
+		return rapid.Custom(func(t *rapid.T) machine.Observation {
+			m := coretest.Assistant().Draw(t, "response")
+			return rapid.SampledFrom([]machine.Observation{
+				machine.OrphanedResponse{ResponseID: phase.Deferred.ResponseID}, machine.Responded{ResponseID: phase.Deferred.ResponseID, Message: m},
+				machine.Admitted{}, machine.AdmissionRefused{Error: failure},
+			}).Draw(t, "observation")
+		})
+	case machine.Starting:
+		return rapid.Just[machine.Observation](machine.RunStarting{Entries: []machine.PendingEntry{machine.PendingMessage(text("first"))}})
+	case machine.AtCheckpoint:
+		return rapid.SampledFrom([]machine.Observation{machine.RunEnding{}, machine.RunEnding{FollowUp: new(machine.PendingMessage(text("more")))}})
+	case machine.Compacting, machine.FailureDrain:
 	}
 	return genObservation()
+}
+
+func aimSummary(s machine.Structural) *rapid.Generator[machine.Observation] {
+	fits := []machine.Observation{machine.Admitted{}, machine.AdmissionRefused{Error: failure}}
+	for _, c := range []machine.SummaryChoice{machine.DeclineSummary{}, machine.SupplySummary{Usage: new(usage.Zero())}, machine.WriteSummary{}} {
+		fits = append(fits, machine.Verdict{TaskID: s.TaskID, Choice: c})
+	}
+	if g, ok := s.Generation.(machine.SummaryPending); ok && g.Request != nil {
+		fits = append(fits, machine.OrphanedSummary{TaskID: s.TaskID, Attempt: g.Attempt, Index: g.Request.Index})
+		tooLong := machine.SummaryFailed{Error: machine.OperationError{Code: machine.CodeContextOverflow}}
+		for _, r := range []machine.SummaryResult{
+			machine.SummaryProduced{Summary: "all"}, machine.SummaryContinues{Messages: math.MaxInt64}, machine.SummaryContinues{}, machine.SummaryFailed{Retryable: true}, tooLong,
+		} {
+			fits = append(fits, machine.Summarized{TaskID: s.TaskID, Attempt: g.Attempt, Index: g.Request.Index, Result: r})
+		}
+	}
+	return rapid.SampledFrom(fits)
 }
 
 // genInputs generates what a pass may have loaded for a state: mostly what it names, sometimes not.
@@ -108,8 +144,22 @@ func genInputs(st machine.State) *rapid.Generator[machine.Inputs] {
 		if rapid.IntRange(0, 3).Draw(t, "source") > 0 {
 			in.BatchSource = coretest.Assistant().Draw(t, "batchSource")
 		}
+		if rapid.IntRange(0, 3).Draw(t, "deferred") > 0 {
+			in.DeferredSource = coretest.Assistant().Draw(t, "deferredSource")
+		}
+		if rapid.IntRange(0, 3).Draw(t, "prepared") > 0 {
+			in.Preparation = genPreparation().Draw(t, "preparation")
+		}
+		if rapid.IntRange(0, 3).Draw(t, "measured") > 0 {
+			in.Measure = &machine.Measure{Leaf: in.Leaf, Tokens: count().Draw(t, "tokens"), Window: count().Draw(t, "window")}
+			in.Measure.Preparation, _ = in.Preparation.(*machine.CompactionPreparation)
+		}
+		in.Hooks = machine.Hooks{RunStart: rapid.Bool().Draw(t, "runStart"), RunEnd: rapid.Bool().Draw(t, "runEnd")}
 		run, ok := st.Work.(*machine.Run)
 		if !ok {
+			if rapid.Bool().Draw(t, "observation") {
+				in.Observation = aim(st, nil).Draw(t, "aimed")
+			}
 			return in
 		}
 		named := slices.Concat(run.Inbox.Steer, run.Inbox.FollowUp, run.Inbox.Writes)
@@ -149,7 +199,7 @@ func planned(a machine.Action) (next *machine.State, t tx.Tx, ok bool) {
 		return &a.Next, a.Tx, true
 	case machine.Finish:
 		return nil, a.Tx, true
-	case machine.AwaitEffect, machine.Wait, machine.Fault:
+	case machine.AwaitEffect, machine.Wait, machine.Park, machine.Fault:
 	}
 	return nil, tx.Tx{}, false
 }
@@ -200,9 +250,22 @@ func TestEveryStateHasAnAction(t *testing.T) {
 			t.Log(seen)
 		})
 	}
-	t.Run("of other kinds", func(t *testing.T) {
+	for n, kind := range []string{"compaction", "navigation"} {
+		t.Run(kind, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				st := genStructuralState(n == 1).Draw(t, "state")
+				op := machine.Operation{ID: opID(1), Strand: strand, Intent: machine.CompactionIntent{}}
+				if n == 1 {
+					op.Intent = machine.NavigationIntent{}
+				}
+				decided(t, op, st, genInputs(st).Draw(t, "inputs"))
+			})
+		})
+	}
+	t.Run("of another kind", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
-			st, op := genStructuralState().Draw(t, "state"), genOperation().Draw(t, "operation")
+			st := genStructuralState(rapid.Bool().Draw(t, "navigation")).Draw(t, "state")
+			op := machine.Operation{ID: opID(1), Strand: strand, Intent: machine.RunIntent{}}
 			if a, ok := decided(t, op, st, genInputs(st).Draw(t, "inputs")).(machine.Fault); !ok {
 				t.Fatalf("%T", a)
 			}
@@ -214,7 +277,7 @@ func TestEveryStateHasAnAction(t *testing.T) {
 func FuzzNextAction(f *testing.F) {
 	op := operations()[0].value.Value().String()
 	for _, s := range states() {
-		for n := range 9 {
+		for n := range 16 {
 			f.Add(op, s.value.Value().String(), uint8(n), int64(epoch), 0)
 		}
 	}
@@ -233,6 +296,11 @@ func FuzzNextAction(f *testing.F) {
 			Now: now, IDs: ids(1), StateSeq: 1, StrandSeq: 2, ConfigurationSeq: 3, Leaf: entryID(1), Configuration: config, Pending: map[id.EntryID]machine.PendingEntry{},
 		}
 		var response id.EntryID
+		in.Preparation = preparations()[kind%3].value
+		in.Measure = &machine.Measure{Leaf: in.Leaf, Tokens: now, Window: int64(index)}
+		in.Measure.Preparation, _ = in.Preparation.(*machine.CompactionPreparation)
+		in.DeferredSource = &message.Assistant{Deferred: &message.DeferredHandle{ID: "x"}}
+		s, _ := st.Summary()
 		if run, ok := st.Work.(*machine.Run); ok {
 			for _, i := range slices.Concat(run.Inbox.Steer, run.Inbox.FollowUp, run.Inbox.Writes) {
 				in.Pending[i] = machine.PendingMessage(text("queued"))
@@ -250,7 +318,9 @@ func FuzzNextAction(f *testing.F) {
 				for _, c := range phase.Batch.Calls {
 					in.Pending[c.ResultID] = machine.PendingMessage(&message.ToolResult{})
 				}
-			case machine.Starting, machine.AtCheckpoint, machine.Compacting, machine.AwaitingDeferred, machine.FailureDrain:
+			case machine.AwaitingDeferred:
+				response = phase.Deferred.ResponseID
+			case machine.Starting, machine.AtCheckpoint, machine.Compacting, machine.FailureDrain:
 			}
 		}
 		calls := []message.AssistantBlock{message.ToolCall{ID: "c", Name: "read", Arguments: jsonv.Obj()}}
@@ -259,9 +329,21 @@ func FuzzNextAction(f *testing.F) {
 			machine.Responded{ResponseID: response, Message: &message.Assistant{StopReason: message.ToolUse, Content: calls}},
 			machine.Responded{ResponseID: response, Message: &message.Assistant{StopReason: message.Error, RawStopReason: new("retryable")}},
 			machine.Cleared{SourceIndex: index}, machine.ToolSettled{SourceIndex: index, Result: &message.ToolResult{}}, machine.OrphanedCall{SourceIndex: index},
-		}[kind%9]
+			machine.Asked{SourceIndex: index, Reason: words.PausedOnApproval}, machine.Verdict{TaskID: s.TaskID, Choice: machine.WriteSummary{}},
+			machine.Verdict{TaskID: s.TaskID, Choice: machine.SupplySummary{}}, machine.Verdict{TaskID: s.TaskID, Choice: machine.DeclineSummary{}},
+			aimedSummary(s, machine.SummaryProduced{}), aimedSummary(s, machine.SummaryContinues{Messages: now}), aimedSummary(s, machine.SummaryFailed{Retryable: true}),
+		}[kind%16]
 		decided(t, op, st, in)
 	})
+}
+
+// aimedSummary reports about the request that a state waits for.
+func aimedSummary(s machine.Structural, r machine.SummaryResult) machine.Observation {
+	g, _ := s.Generation.(machine.SummaryPending)
+	if g.Request == nil {
+		return machine.OrphanedSummary{TaskID: s.TaskID, Attempt: g.Attempt}
+	}
+	return machine.Summarized{TaskID: s.TaskID, Attempt: g.Attempt, Index: g.Request.Index, Result: r}
 }
 
 // TestWhatDoesNotFitIsAFault pins the cases in which durable state and a report contradict each other. Nothing is committed then.
@@ -291,7 +373,7 @@ func TestWhatDoesNotFitIsAFault(t *testing.T) {
 	}{
 		"a state of another kind":                {st: state("navigation/unsummarised")},
 		"a start without an entry":               {st: run(machine.Starting{}), set: func(in *machine.Inputs) { in.Leaf = id.EntryID{} }},
-		"no configuration":                       {st: run(machine.AtCheckpoint{Checkpoint: checkpoint}), set: func(in *machine.Inputs) { in.ConfigurationSeq = 0 }},
+		"no configuration":                       {st: run(machine.AtCheckpoint{Checkpoint: checkpoint}), set: func(in *machine.Inputs) { in.ConfigurationSeq, in.Measure = 0, &machine.Measure{Leaf: in.Leaf} }},
 		"queued input without its entry":         {st: queue},
 		"an aborted response and no abort":       {st: pending, see: responded(&message.Assistant{StopReason: message.Aborted})},
 		"a response that has not settled":        {st: pending, see: responded(&message.Assistant{StopReason: message.Pending})},
@@ -334,25 +416,6 @@ func TestWhatDoesNotFitIsAFault(t *testing.T) {
 			t.Errorf("%s is no fault", name)
 		} else if f.Report.Boundary != "machine.NextAction" || f.Report.Expected == "" {
 			t.Errorf("%s: %v", name, f.Report)
-		}
-	}
-}
-
-func TestPhasesOfOtherVersionsAreFaultsAlsoUnderAnAbort(t *testing.T) {
-	for _, s := range states() {
-		work, ok := s.value.Work.(*machine.Run)
-		if !ok {
-			continue
-		}
-		switch work.Phase.(type) {
-		case machine.Compacting, machine.AwaitingDeferred:
-			for _, c := range []machine.Control{machine.Running{}, machine.CancelRequested{}} {
-				st := machine.State{Control: c, Work: work}
-				if _, ok := decided(t, operations()[0].value, st, machine.Inputs{StateSeq: 1}).(machine.Fault); !ok {
-					t.Errorf("%s is executed", s.name)
-				}
-			}
-		case machine.Starting, machine.AtCheckpoint, machine.Generating, machine.RunningTools, machine.FailureDrain:
 		}
 	}
 }
@@ -453,14 +516,14 @@ func TestAcceptanceRefusesAQueuedEntryThatIsNotThere(t *testing.T) {
 func TestAHandleMustNameTheRequest(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(*message.DeferredHandle)
-		code  string
+		led   string
 	}{
-		"the request's":          {func(*message.DeferredHandle) {}, machine.CodeDeferred},
+		"the request's":          {func(*message.DeferredHandle) {}, "polled in 10000"},
 		"of another provider":    {func(h *message.DeferredHandle) { h.Provider = "other" }, machine.CodeInvalidDeferred},
 		"of another model":       {func(h *message.DeferredHandle) { h.ModelID = "other" }, machine.CodeInvalidDeferred},
 		"of another interface":   {func(h *message.DeferredHandle) { h.API = "other" }, machine.CodeInvalidDeferred},
 		"without an identity":    {func(h *message.DeferredHandle) { h.ID = "" }, machine.CodeInvalidDeferred},
-		"with something to keep": {func(h *message.DeferredHandle) { h.Data, h.PollAfterMs = new(jsonv.Str("x")), new(int64(5)) }, machine.CodeDeferred},
+		"with something to keep": {func(h *message.DeferredHandle) { h.Data, h.PollAfterMs = new(jsonv.Str("x")), new(int64(5)) }, "polled in 5"},
 	} {
 		h := message.DeferredHandle{Provider: config.Model.Provider, ModelID: config.Model.ModelID, API: "openai-completions", ID: "later"}
 		c.spoil(&h)
@@ -468,8 +531,15 @@ func TestAHandleMustNameTheRequest(t *testing.T) {
 			ResponseID: entryID(7), Message: &message.Assistant{StopReason: message.Deferred, Deferred: &h},
 		}}
 		a := decided(t, operations()[0].value, state("run/assistant/effect_pending"), in).(machine.Transition)
-		if got := a.Next.Work.(*machine.Run).Phase.(machine.FailureDrain).Error.Code; got != c.code {
-			t.Errorf("a handle %s fails the run with %s, want %s", name, got, c.code)
+		got := ""
+		switch phase := a.Next.Work.(*machine.Run).Phase.(type) {
+		case machine.FailureDrain:
+			got = phase.Error.Code
+		case machine.AwaitingDeferred:
+			got = fmt.Sprint("polled in ", phase.Deferred.NotBefore-epoch)
+		}
+		if got != c.led {
+			t.Errorf("a handle %s leads to %s, want %s", name, got, c.led)
 		}
 	}
 }

@@ -29,19 +29,18 @@ func (n *names) of(prefix, text string) string {
 	return n.known[text]
 }
 
-// entry is the entry with a name.
-func (n *names) entry(name string) id.EntryID {
+// text is what has a name.
+func (n *names) text(name string) string {
 	for text, known := range n.known {
 		if known == name {
-			i, err := id.ParseEntryID(text)
-			if err != nil {
-				panic(err)
-			}
-			return i
+			return text
 		}
 	}
 	panic("nothing is called " + name)
 }
+
+// entry is the entry with a name.
+func (n *names) entry(name string) id.EntryID { return must(id.ParseEntryID(n.text(name))) }
 
 func (p *player) e(i id.EntryID) string {
 	if i.IsZero() {
@@ -69,6 +68,10 @@ func (p *player) key(a register.Address) string {
 			parts[n] = p.names.of("e", part)
 		case a.NS == register.OpToolArgs && n == 1:
 			parts[n] = p.names.of("s", part)
+		case a.NS == register.OpPreparation && n == 1:
+			parts[n] = p.names.of("t", part)
+		case a.NS == register.FactLabel:
+			parts[n] = p.names.of("e", part)
 		case n == 0 && a.NS != register.FactCustom:
 			parts[n] = p.names.of("op", part)
 		case n == 0:
@@ -95,13 +98,20 @@ func (p *player) committed(what string, t tx.Tx) {
 		case tx.InsertEntry:
 			p.printf("  entry  %s", p.row(w.Entry))
 		case tx.InsertUsage:
-			p.printf("  usage  %s for %s: %s", p.names.of("u", w.Row.ID.String()), p.e(w.Row.EntryID), tokens(w.Row.Usage))
+			p.printf("  usage  %s for %s: %s", p.names.of("u", w.Row.ID.String()), p.paidFor(w.Row), tokens(w.Row.Usage))
 		case tx.SetRegister:
 			p.printf("  set    %s: %s", p.key(w.Address), p.payload(w.Address.NS, w.Value))
 		case tx.DeleteRegister:
 			p.printf("  delete %s", p.key(w.Address))
 		}
 	}
+}
+
+func (p *player) paidFor(row entry.UsageRow) string {
+	if row.EntryID.IsZero() {
+		return "a summary"
+	}
+	return p.e(row.EntryID)
 }
 
 func tokens(u usage.Usage) string {
@@ -128,9 +138,19 @@ func body(b entry.Body) string {
 			s += " terminate"
 		}
 		return s
-	case entry.Compaction, entry.BranchSummary:
+	case entry.Compaction:
+		return fmt.Sprintf("compaction %q, keeps %d of %d tokens%s", b.Summary, len(b.RetainedTail), b.TokensBefore, supplied(b.FromHook))
+	case entry.BranchSummary:
+		return fmt.Sprintf("branch summary %q%s", b.Summary, supplied(b.FromHook))
 	}
 	return string(b.Kind())
+}
+
+func supplied(yes bool) string {
+	if yes {
+		return ", supplied"
+	}
+	return ""
 }
 
 func said(m message.Message) string {
@@ -173,7 +193,14 @@ func (p *player) payload(ns register.Namespace, v jsonv.Value) string {
 	case register.OpMeta:
 		op, err := machine.DecodeOperation(v)
 		p.must(err)
-		return "run of " + p.es(op.Intent.(machine.RunIntent).PromptEntryIDs) + " from " + p.e(op.SourceLeaf)
+		return p.intent(op.Intent) + " from " + p.e(op.SourceLeaf)
+	case register.OpPreparation:
+		prep, err := machine.DecodePreparation(v)
+		p.must(err)
+		if c, ok := prep.(*machine.CompactionPreparation); ok {
+			return fmt.Sprintf("%d messages to summarise, %d to keep", len(c.MessagesToSummarize), len(c.RetainedTail))
+		}
+		return fmt.Sprintf("%d messages that are left", len(prep.(*machine.BranchPreparation).Messages))
 	case register.OpState:
 		st, err := machine.DecodeState(v)
 		p.must(err)
@@ -188,6 +215,9 @@ func (p *player) payload(ns register.Namespace, v jsonv.Value) string {
 		if len(st.PendingNextRun) > 0 {
 			s += ", next run " + p.es(st.PendingNextRun)
 		}
+		if st.Start != nil {
+			s += " at once"
+		}
 		return s
 	case register.StrandLastResult, register.FactCustom:
 		r, err := machine.DecodeLastResult(v)
@@ -197,7 +227,7 @@ func (p *player) payload(ns register.Namespace, v jsonv.Value) string {
 		e, err := machine.DecodePendingEntry(v)
 		p.must(err)
 		return body(e.Body)
-	case register.StrandConfig, register.OpToolArgs, register.OpPreparation, register.FactName, register.FactLabel:
+	case register.StrandConfig, register.OpToolArgs, register.FactName, register.FactLabel:
 	}
 	return v.String()
 }
@@ -210,12 +240,40 @@ func (p *player) result(r machine.LastResult) string {
 	if r.Error != nil {
 		s += " " + r.Error.Code + ": " + r.Error.Message
 	}
-	return s + " at " + p.e(r.LeafID) + ", final " + p.e(r.FinalAssistant)
+	switch s += " at " + p.e(r.LeafID); r.Kind {
+	case "run":
+		s += ", final " + p.e(r.FinalAssistant)
+	case "navigation":
+		s += ", from " + p.e(r.OldLeafID) + ", summary " + p.e(r.SummaryEntryID)
+	}
+	return s
+}
+
+func (p *player) intent(in machine.Intent) string {
+	switch in := in.(type) {
+	case machine.RunIntent:
+		return "run of " + p.es(in.PromptEntryIDs)
+	case machine.NavigationIntent:
+		return "navigation to " + p.e(in.TargetID)
+	case machine.CompactionIntent:
+	}
+	return "compaction"
 }
 
 func (p *player) state(st machine.State) string {
-	run := st.Work.(*machine.Run)
-	s := p.phase(run.Phase)
+	run := &machine.Run{}
+	s := ""
+	switch work := st.Work.(type) {
+	case *machine.Run:
+		run, s = work, p.phase(work.Phase)
+	case *machine.Compaction:
+		s = "compacting, " + p.summary(work.Structural)
+	case *machine.Navigation:
+		s = "moving to " + p.e(work.TargetID)
+		if work.Structural != nil {
+			s += ", " + p.summary(*work.Structural)
+		}
+	}
 	if c, ok := st.Control.(machine.CancelRequested); ok {
 		s = fmt.Sprintf("cancelled at +%d, drained %s %s; %s", c.RequestedAt-epoch, p.es(c.DrainedSteer), p.es(c.DrainedFollows), s)
 	}
@@ -229,6 +287,12 @@ func (p *player) state(st machine.State) string {
 	}
 	if run.Turns > 0 {
 		s += fmt.Sprintf("; turn %d", run.Turns)
+	}
+	if run.Compactions > 0 {
+		s += fmt.Sprintf("; %d compactions in a row", run.Compactions)
+	}
+	if c := run.Settings.Compaction; c.ReserveTokens > 0 && !c.Enabled {
+		s += "; not compacting any more"
 	}
 	return s
 }
@@ -254,16 +318,51 @@ func (p *player) phase(phase machine.Phase) string {
 	case machine.RunningTools:
 		s := "tools of " + p.e(f.Batch.AssistantID) + ":"
 		for _, c := range f.Batch.Calls {
-			s += fmt.Sprintf(" %d→%s %s", c.SourceIndex, p.e(c.ResultID), status(c.Status))
+			s += fmt.Sprintf(" %d→%s %s", c.SourceIndex, p.e(c.ResultID), p.status(c.Status))
+		}
+		if f.Batch.Ends != nil {
+			s += ", then " + f.Batch.Ends.Code
 		}
 		return s
 	case machine.FailureDrain:
 		return "failure drain, " + f.Error.Code + " of " + p.provenance(f.Provenance)
 	case machine.Starting:
 		return "starting"
-	case machine.Compacting, machine.AwaitingDeferred:
+	case machine.Compacting:
+		return "compacting for the " + string(f.Reason) + ", " + p.summary(f.Structural)
+	case machine.AwaitingDeferred:
+		d := f.Deferred
+		if d.ResponseID.IsZero() {
+			return fmt.Sprintf("deferred as of %s, polled %d times, again at +%d", p.e(d.SourceEntryID), d.Poll, d.NotBefore-epoch)
+		}
+		return fmt.Sprintf("deferred as of %s, poll %d in flight as %s billed as %s", p.e(d.SourceEntryID), d.Poll, p.e(d.ResponseID), p.names.of("u", d.UsageID.String()))
 	}
 	return fmt.Sprintf("%T", phase)
+}
+
+// summary renders how far one has come.
+func (p *player) summary(s machine.Structural) string {
+	out := "summary " + p.names.of("t", s.TaskID)
+	progress := func(c machine.SummaryContext) string {
+		if c.Progress == (machine.SummaryProgress{}) {
+			return ""
+		}
+		return fmt.Sprintf(", %d messages as %q, shrunk %d times", c.Progress.Messages, c.Progress.Summary, c.Progress.Shrunk)
+	}
+	switch g := s.Generation.(type) {
+	case nil:
+		return out + " not decided"
+	case machine.SummaryReady:
+		return fmt.Sprintf("%s attempt %d ready%s", out, g.NextAttempt, progress(g.Context))
+	case machine.SummaryPending:
+		if g.Request == nil {
+			return fmt.Sprintf("%s attempt %d, %d requests made%s", out, g.Attempt, len(g.UsageIDs), progress(g.Context))
+		}
+		return fmt.Sprintf("%s attempt %d, request %d in flight billed as %s%s", out, g.Attempt, g.Request.Index, p.names.of("u", g.Request.UsageID.String()), progress(g.Context))
+	case machine.SummaryRetryWait:
+		return fmt.Sprintf("%s attempt %d at +%d after: %s", out, g.NextAttempt, g.NotBefore-epoch, g.ErrorMessage)
+	}
+	return out
 }
 
 func (p *player) provenance(from machine.Provenance) string {
@@ -277,10 +376,18 @@ func (p *player) provenance(from machine.Provenance) string {
 	return "the configuration"
 }
 
-func status(c machine.CallStatus) string {
+func (p *player) status(c machine.CallStatus) string {
 	switch s := c.(type) {
 	case machine.Planned:
 		return "planned"
+	case machine.Held:
+		return "held " + p.pause(s.Pause)
+	case machine.Decided:
+		out := fmt.Sprintf("decided (%s %T", p.names.of("g", s.Pause.Gate), s.Decision)
+		if s.By != nil {
+			out += " by " + s.By.Label()
+		}
+		return strings.Replace(out, "machine.", "", 1) + ")"
 	case machine.InFlight:
 		return "in flight (" + string(s.Replay) + ")"
 	case machine.OutcomeReady:
@@ -289,6 +396,17 @@ func status(c machine.CallStatus) string {
 		return "done" + endsRun(s.Terminate)
 	}
 	return "?"
+}
+
+func (p *player) pause(g machine.Pause) string {
+	s := "(" + p.names.of("g", g.Gate) + " " + string(g.Reason)
+	if g.AnswerBy != 0 {
+		s += fmt.Sprintf(", until +%d", g.AnswerBy-epoch)
+	}
+	if g.ParkUntil != 0 {
+		s += fmt.Sprintf(", parked until +%d", g.ParkUntil-epoch)
+	}
+	return s + ")"
 }
 
 func endsRun(yes bool) string {
@@ -321,12 +439,35 @@ func (p *player) tell(a machine.Action) {
 		case machine.AdmissionKey:
 			p.printf("asks for admission")
 		case machine.ClearanceKey:
-			p.printf("asks for clearance of call %d, %s", k.SourceIndex, k.Call.Name)
+			p.printf("asks for clearance of call %d, %s%s", k.SourceIndex, k.Call.Name, map[bool]string{true: ", which a person approved"}[k.Consent != nil])
+		case machine.PollAdmissionKey:
+			p.printf("asks whether it can be polled")
+		case machine.MeasureKey:
+			p.printf("asks for the size at %s", p.e(k.Leaf))
+		case machine.VerdictKey:
+			p.printf("asks how %s comes about, for the reason %s%s", p.names.of("t", k.TaskID), k.Reason, told(k.Instructions))
+		case machine.SummaryAdmissionKey:
+			p.printf("asks for admission of a summary")
+		case machine.SummaryKey:
+			p.printf("awaits request %d of %s", k.Index, p.names.of("t", k.TaskID))
+		case machine.RunStartKey:
+			p.printf("asks what comes first")
+		case machine.RunEndKey:
+			p.printf("asks whether it goes on")
 		case machine.ResponseKey:
 			p.printf("awaits %s", p.e(k.ResponseID))
 		case machine.CallsKey:
 			p.printf("awaits calls %v", k.SourceIndexes)
 		}
+	case machine.Park:
+		s := "paused on"
+		for _, g := range a.Pauses {
+			s += " " + p.pause(g)
+		}
+		if a.Until > 0 {
+			s += fmt.Sprintf(", until +%d", a.Until-epoch)
+		}
+		p.printf("%s", s)
 	case machine.Wait:
 		p.printf("waits until +%d", a.Until-epoch)
 	case machine.Fault:
@@ -335,11 +476,22 @@ func (p *player) tell(a machine.Action) {
 		switch f := a.Effect.(type) {
 		case machine.Generate:
 			p.printf("starts the request for %s", p.e(f.ResponseID))
+		case machine.Poll:
+			p.printf("polls for %s", p.e(f.ResponseID))
+		case machine.Summarize:
+			p.printf("starts request %d of %s%s", f.Index, p.names.of("t", f.Context.TaskID), told(f.Instructions))
 		case machine.RunTool:
 			p.printf("starts %s for %s with %s%s", f.Call.Name, p.e(f.ResultID), f.Arguments, map[bool]string{true: ", again"}[f.Replayed])
 		}
 	case machine.Transition, machine.Finish:
 	}
+}
+
+func told(instructions *string) string {
+	if instructions == nil {
+		return ""
+	}
+	return fmt.Sprintf(", told %q", *instructions)
 }
 
 // show writes down the branch, the ledger and every cell but the configuration.
@@ -349,7 +501,7 @@ func (p *player) show() {
 		p.printf("%s", p.row(e))
 	}
 	for _, row := range p.ledger {
-		p.printf("%s for %s: %s", p.names.of("u", row.ID.String()), p.e(row.EntryID), tokens(row.Usage))
+		p.printf("%s for %s: %s", p.names.of("u", row.ID.String()), p.paidFor(row), tokens(row.Usage))
 	}
 	for _, ns := range register.Namespaces {
 		for _, key := range p.keys(ns) {

@@ -12,6 +12,7 @@ import (
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/machine"
 )
 
@@ -153,6 +154,37 @@ func states() (list []named[machine.State]) {
 			{SourceIndex: 5, ResultID: entryID(23), Status: machine.Planned{}},
 		},
 	}}))
+	held := machine.Pause{
+		Gate: entryID(30).String(), Reason: words.PausedOnApproval, Subject: jsonv.Obj(jsonv.F("command", jsonv.Str("npm install"))),
+		AskedAt: 1767225600000, Window: words.ExpiredApproval, AnswerBy: 1767225900000, ParkUntil: 1767312000000,
+	}
+	question, plan := held, held
+	question.Reason, question.AnswerBy, question.Window = words.PausedOnQuestion, 0, ""
+	plan.Reason, plan.Window, plan.ParkUntil = words.PausedOnPlan, words.ExpiredDenialLimit, 0
+	add("run/tools/paused", run(machine.RunningTools{Batch: machine.Batch{
+		AssistantID: entryID(7), Configuration: config, TurnID: generation.StepID, Calls: []machine.Call{
+			{SourceIndex: 0, ResultID: entryID(20), Status: machine.Held{Pause: held}},
+			{SourceIndex: 1, ResultID: entryID(21), Status: machine.Held{Pause: question}},
+			{SourceIndex: 2, ResultID: entryID(22), Status: machine.Held{Pause: plan}},
+			{SourceIndex: 3, ResultID: entryID(23), Status: machine.Decided{Pause: held, Decision: machine.Approve{}, At: 1767225601000, By: &ann}},
+			{SourceIndex: 4, ResultID: entryID(24), Status: machine.Decided{Pause: plan, Decision: machine.Approve{Arguments: new(jsonv.Obj())}, At: 1767225601000}},
+			{SourceIndex: 5, ResultID: entryID(25), Status: machine.Decided{Pause: held, Decision: machine.Deny{Note: new("not now")}, At: 1767225601000}},
+			{SourceIndex: 6, ResultID: entryID(26), Status: machine.Decided{Pause: held, Decision: machine.Deny{}, At: 1767225601000}},
+			{SourceIndex: 7, ResultID: entryID(27), Status: machine.Decided{Pause: question, Decision: machine.Reply{
+				Content: []message.UserBlock{message.Text{Text: "blue"}, message.Image{Data: "AA==", MimeType: "image/png"}},
+			}, At: 1767225601000}},
+		},
+	}}))
+	add("run/tools/ends", run(machine.RunningTools{Batch: machine.Batch{
+		AssistantID: entryID(7), Configuration: config, TurnID: generation.StepID, Ends: &machine.OperationError{Code: string(words.ExpiredPark), Message: "too long"},
+		Calls: []machine.Call{{SourceIndex: 0, ResultID: entryID(20), Status: machine.OutcomeReady{}}},
+	}}))
+	add("run/deferred/polled", run(machine.AwaitingDeferred{Deferred: machine.DeferredWait{
+		StepID: generation.StepID, SourceEntryID: entryID(7), Poll: 2, Configuration: config, StreamOptions: options, NotBefore: 1767225610000,
+	}}))
+	again := run(machine.AtCheckpoint{Checkpoint: checkpoint})
+	again.Work.(*machine.Run).Compactions = 2
+	add("run/checkpoint/compacted", again)
 	add("run/deferred/suspended", run(machine.AwaitingDeferred{Deferred: machine.DeferredWait{
 		StepID: generation.StepID, SourceEntryID: entryID(7), Configuration: config, StreamOptions: options,
 	}}))
@@ -188,8 +220,9 @@ func structurals() func(func(string, machine.Structural) bool) {
 	at := func(g machine.SummaryGeneration) machine.Structural {
 		return machine.Structural{TaskID: summary.TaskID, Generation: g}
 	}
-	branch := summary
+	branch, partly := summary, summary
 	branch.Kind, branch.Reason = "branch_summary", machine.ReasonThreshold
+	partly.Progress = machine.SummaryProgress{Messages: 12, Summary: "so far", Shrunk: 1}
 	return func(yield func(string, machine.Structural) bool) {
 		_ = yield("deciding", at(nil)) &&
 			yield("ready", at(machine.SummaryReady{Context: summary, NextAttempt: 1})) &&
@@ -198,7 +231,8 @@ func structurals() func(func(string, machine.Structural) bool) {
 				Context: summary, Attempt: 2, Request: &machine.SummaryRequest{Index: 1, UsageID: usageID(4)},
 				UsageIDs: []id.UsageID{usageID(3), usageID(4)},
 			})) &&
-			yield("retry_wait", at(machine.SummaryRetryWait{Context: summary, NextAttempt: 2, NotBefore: 1767225601000, ErrorMessage: "busy"}))
+			yield("retry_wait", at(machine.SummaryRetryWait{Context: summary, NextAttempt: 2, NotBefore: 1767225601000, ErrorMessage: "busy"})) &&
+			yield("ready/progress", at(machine.SummaryReady{Context: partly, NextAttempt: 2}))
 	}
 }
 

@@ -12,13 +12,15 @@ import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/machine"
 )
 
 // TestRuns plays the scripts of testdata/run. A script is blocks of commands, each with what they led to after a line of dashes; -update rewrites that.
 //
-//	settings steering=MODE follow-up=MODE tools=EXECUTION max-turns=N
+//	settings steering=MODE follow-up=MODE tools=EXECUTION max-turns=N compaction=on
 //	retry attempts=N|unbounded base=MS max=MS
 //	limit N                                 the output limit of the requests that follow
 //	prompt "TEXT"...                        accept a run; without text, of what is queued
@@ -27,8 +29,16 @@ import (
 //	says REASON ["TEXT"] [NAME]...          the response in flight settles; a NAME is a call of that tool
 //	settle N ["TEXT"]                       the call at index N of the response settles
 //	clear N safe|never, refuse N ["TEXT"]   the answer about a call of the tool ask
-//	steer, follow-up, write, next-run "TEXT"; note TYPE    queue something; a note of type shown is for the model
-//	withdraw NAME, abort, advance MS
+//	ask N REASON [within=MS] [window=WORD] [park=MS]   a person is to decide about the call at index N
+//	answer GATE approve|deny|reply ["TEXT"] [by=NAME]  what they decided
+//	compact ["TEXT"]                        accept a compaction, with instructions
+//	go NAME|root [summary] [label=WORD]     accept a navigation
+//	room TOKENS WINDOW [nothing]            how large the context is found to be; nothing: there is nothing that could be summarised
+//	summaries write|decline|supply ["TEXT"] how those that follow come about
+//	summary ["TEXT"] [part=N] [error=CODE] [retryable]     the request of a summary settles; a part covers the first N messages
+//	hooks [start=TEXT] [end=TEXT]               somebody is asked at the start and the end of a run, and answers so once
+//	steer, follow-up, write, next-run "TEXT" [start]; note TYPE    queue something; a note of type shown is for the model
+//	withdraw NAME, edit NAME "TEXT", abort, advance MS
 //	crash                                   every live effect is gone
 //	fresh                                   another world
 //
@@ -99,14 +109,21 @@ func blocks(src string) (all []block) {
 // player plays commands against a world and writes down what happens.
 type player struct {
 	*world
-	settings machine.Settings
-	names    names
-	out      strings.Builder
+	settings   machine.Settings
+	room       machine.Measure
+	verdict    machine.SummaryChoice
+	unpolled   bool     // the provider cannot be polled
+	begin, end []string // what hooks add
+	names      names
+	out        strings.Builder
 }
 
 func newPlayer(t *testing.T) *player {
-	p := &player{world: newWorld(t), settings: settings, names: names{known: map[string]string{}}}
-	p.settings.FollowUpMode = machine.DrainAll
+	p := &player{
+		world: newWorld(t), settings: settings, names: names{known: map[string]string{}}, verdict: machine.WriteSummary{},
+		room: machine.Measure{Tokens: 1000, Window: 200000, Preparation: &machine.CompactionPreparation{}},
+	}
+	p.settings.FollowUpMode, p.settings.Compaction = machine.DrainAll, machine.CompactionSettings{}
 	p.onTx = p.committed
 	return p
 }
@@ -154,7 +171,11 @@ func (p *player) command(verb string, args []string) {
 		p.drive()
 	case "says":
 		p.report = machine.Responded{ResponseID: p.flyingResponse(), Message: p.response(args)}
-		p.tell(p.pass())
+		a := p.pass()
+		p.tell(a)
+		if wait, ok := a.(machine.AwaitEffect); ok && p.reply(wait.Key) == nil && p.measure != nil {
+			p.tell(p.pass())
+		}
 	case "settle":
 		n := number(args[0])
 		delete(p.flying, p.resultID(int(n)))
@@ -168,11 +189,24 @@ func (p *player) command(verb string, args []string) {
 		result, terminate := toolResult(args[1:])
 		p.report = machine.Refused{SourceIndex: int(number(args[0])), Result: result, Terminate: terminate}
 		p.tell(p.pass())
+	case "ask", "answer":
+		p.gate(verb, args)
+	case "compact", "go", "room", "summaries", "summary", "hooks":
+		p.structure(verb, args)
+	case "unpolled":
+		p.unpolled = true
+	case "edit":
+		i := p.names.entry(args[0])
+		cell, _ := p.cell(register.PendingEntry, i.String())
+		plan, err := machine.Edit(i, p.pending()[i], cell.Seq, nil, []message.UserBlock{message.Text{Text: unquoted(args[1])}})
+		if p.answer(err); err == nil {
+			p.land("edit", plan)
+		}
 	case "unusable":
 		p.report = machine.AdmissionRefused{Error: machine.OperationError{Code: "model_unavailable", Message: "there is no such model"}}
 		p.tell(p.pass())
 	case "steer", "follow-up", "write", "next-run", "note":
-		p.queue(verb, unquoted(args[0]))
+		p.queue(verb, unquoted(args[0]), args[1:])
 	case "withdraw":
 		p.answer(p.withdraw(p.names.entry(args[0])))
 	case "abort":
@@ -187,7 +221,8 @@ func (p *player) command(verb string, args []string) {
 		p.show()
 	case "fresh":
 		next := newPlayer(p.t.(*testing.T))
-		p.world, p.settings, p.names, p.limit = next.world, next.settings, next.names, 0
+		next.out.WriteString(p.out.String())
+		*p = *next
 		p.onTx = p.committed
 	default:
 		p.t.Fatalf("no such command: %s", verb)
@@ -214,6 +249,8 @@ func (p *player) configure(verb string, args []string) {
 			p.settings.FollowUpMode = machine.DrainMode(value)
 		case "tools":
 			p.settings.ToolExecution = machine.ToolExecution(value)
+		case "compaction":
+			p.settings.Compaction = settings.Compaction
 		case "max-turns":
 			p.settings.MaxTurns = new(number(value))
 		case "attempts":
@@ -231,10 +268,14 @@ func (p *player) configure(verb string, args []string) {
 	}
 }
 
-func (p *player) queue(verb, what string) {
+func (p *player) queue(verb, what string, rest []string) {
 	switch verb {
 	case "next-run":
-		p.admitNextRun(machine.PendingMessage(text(what)), nil)
+		var start *machine.Start
+		if len(rest) > 0 {
+			start = &machine.Start{}
+		}
+		p.admitNextRun(machine.PendingMessage(text(what)), start)
 		return
 	case "note":
 		_, err := p.admit(machine.QueueWrites, machine.PendingEntry{Body: entry.Custom{Type: what}})
@@ -252,10 +293,10 @@ func (p *player) drive() {
 		a := p.pass()
 		p.tell(a)
 		switch a := a.(type) {
-		case nil, machine.Wait, machine.Fault, machine.Finish:
+		case nil, machine.Wait, machine.Park, machine.Fault, machine.Finish:
 			return
 		case machine.AwaitEffect:
-			if p.report = p.reply(a.Key); p.report == nil {
+			if p.report = p.reply(a.Key); p.report == nil && p.measure == nil {
 				return
 			}
 		case machine.Transition, machine.Dispatch:
@@ -279,10 +320,45 @@ func (p *player) reply(key machine.Key) machine.Observation {
 		}
 		p.cleared(k.SourceIndex, p.replay[k.Call.Name])
 		return p.report
-	case machine.ResponseKey, machine.CallsKey:
+	case machine.SummaryAdmissionKey:
+		return machine.Admitted{ContextWindow: 200000}
+	case machine.PollAdmissionKey:
+		if p.unpolled {
+			return machine.AdmissionRefused{Error: machine.OperationError{Code: machine.CodeDeferred, Message: "the provider cannot be asked for it"}}
+		}
+		return machine.Admitted{RequestAPI: k.Handle.API}
+	case machine.MeasureKey:
+		p.measure = new(p.room)
+		p.measure.Leaf = k.Leaf
+		if p.measure.Preparation != nil {
+			p.measure.Preparation = p.prepared()
+			if len(p.measure.Preparation.MessagesToSummarize) == 0 {
+				p.measure.Preparation = nil
+			}
+		}
+		return nil
+	case machine.VerdictKey:
+		return machine.Verdict{TaskID: k.TaskID, Choice: p.verdict}
+	case machine.RunStartKey:
+		o := machine.RunStarting{}
+		for _, s := range p.begin {
+			o.Entries = append(o.Entries, machine.PendingMessage(text(s)))
+		}
+		p.begin = nil
+		return o
+	case machine.RunEndKey:
+		o := machine.RunEnding{}
+		for _, s := range p.end {
+			o.FollowUp = new(machine.PendingMessage(text(s)))
+		}
+		p.end = nil
+		return o
+	case machine.ResponseKey, machine.CallsKey, machine.SummaryKey:
 	}
 	o := p.orphan(key)
 	switch o := o.(type) {
+	case machine.OrphanedSummary:
+		p.printf("the request of a summary is lost")
 	case machine.OrphanedResponse:
 		p.printf("%s is lost", p.e(o.ResponseID))
 	case machine.OrphanedCall:
@@ -329,6 +405,10 @@ func (p *player) response(words []string) *message.Assistant {
 			m.Diagnostics = new(jsonv.Obj(jsonv.F("retry_after_ms", jsonv.Num(number(value)))))
 		case name == "handle":
 			m.Deferred = &message.DeferredHandle{Provider: m.Provider, ModelID: value, API: m.API, ID: "later"}
+		case name == "poll-after":
+			m.Deferred.PollAfterMs = new(number(value))
+		case name == "expires":
+			m.Deferred.ExpiresAt = new(epoch + number(value))
 		default:
 			args := jsonv.Obj()
 			if word == "garbled" {
@@ -338,6 +418,153 @@ func (p *player) response(words []string) *message.Assistant {
 		}
 	}
 	return m
+}
+
+// gate plays a question to a person and its answer.
+func (p *player) gate(verb string, args []string) {
+	o := machine.Asked{Window: words.ExpiredApproval, Subject: jsonv.Str("may I")}
+	var by *message.Origin
+	said := ""
+	for _, a := range args[2:] {
+		name, value, _ := strings.Cut(a, "=")
+		switch name {
+		case "within":
+			o.AnswerWithin = number(value)
+		case "window":
+			o.Window = words.Expiry(value)
+		case "park":
+			o.ParkFor = number(value)
+		case "by":
+			by = new(must(message.Human(value, value)))
+		default:
+			said = unquoted(a)
+		}
+	}
+	if verb == "ask" {
+		o.SourceIndex, o.Reason = int(number(args[0])), words.PauseReason(args[1])
+		p.report = o
+		p.tell(p.pass())
+		return
+	}
+	d := map[string]machine.Decision{
+		"approve": machine.Approve{}, "deny": machine.Deny{Note: &said}, "reply": machine.Reply{Content: []message.UserBlock{message.Text{Text: said}}},
+	}[args[1]]
+	op, st, in, _ := p.operation()
+	plan, err := machine.Answer(op, st, in.StateSeq, p.now, p.names.text(args[0]), d, by)
+	if p.answer(err); err == nil {
+		p.land("answer", plan)
+	}
+}
+
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// prepared splits the messages of the branch: all but the last are summarised.
+func (p *player) prepared() *machine.CompactionPreparation {
+	prep := &machine.CompactionPreparation{TokensBefore: p.room.Tokens, Settings: settings.Compaction}
+	leaf, _ := p.leaf()
+	for _, e := range p.branch(leaf) {
+		if body, ok := e.Body.(entry.Message); ok && kept(body.Message) {
+			prep.MessagesToSummarize = append(prep.MessagesToSummarize, body.Message)
+		}
+	}
+	if n := len(prep.MessagesToSummarize); n > 0 {
+		prep.RetainedTail, prep.MessagesToSummarize = prep.MessagesToSummarize[n-1:], prep.MessagesToSummarize[:n-1]
+	}
+	return prep
+}
+
+// structure plays what compactions and navigations are made of.
+func (p *player) structure(verb string, args []string) {
+	switch verb {
+	case "compact":
+		var instructions *string
+		if len(args) > 0 {
+			instructions = new(unquoted(args[0]))
+		}
+		prep := p.prepared()
+		if len(prep.MessagesToSummarize) == 0 {
+			prep = nil
+		}
+		p.answer(p.acceptCompaction(prep, instructions))
+	case "go":
+		to := machine.NavigationIntent{}
+		if args[0] != "root" {
+			to.TargetID = p.names.entry(args[0])
+		}
+		var prep *machine.BranchPreparation
+		for _, a := range args[1:] {
+			if label, ok := strings.CutPrefix(a, "label="); ok {
+				to.Label = &label
+				continue
+			}
+			to.Summarize, prep = true, &machine.BranchPreparation{Messages: p.prepared().RetainedTail, TotalTokens: 5}
+		}
+		p.answer(p.acceptNavigation(to, prep))
+	case "room":
+		p.room = machine.Measure{Tokens: number(args[0]), Window: number(args[1])}
+		if len(args) == 2 {
+			p.room.Preparation = &machine.CompactionPreparation{}
+		}
+	case "summaries":
+		switch args[0] {
+		case "write":
+			p.verdict = machine.WriteSummary{}
+		case "decline":
+			p.verdict = machine.DeclineSummary{}
+		case "supply":
+			p.verdict = machine.SupplySummary{Summary: unquoted(args[1]), Usage: new(spent("1/2"))}
+		}
+	case "summary":
+		p.summarised(args)
+		p.tell(p.pass())
+	case "hooks":
+		p.hooks = machine.Hooks{RunStart: true, RunEnd: true}
+		for _, a := range args {
+			if s, ok := strings.CutPrefix(a, "start="); ok {
+				p.begin = append(p.begin, s)
+			} else if s, ok := strings.CutPrefix(a, "end="); ok {
+				p.end = append(p.end, s)
+			}
+		}
+	}
+}
+
+// summarised reports what the request of a summary that is in flight led to.
+func (p *player) summarised(args []string) {
+	for k := range p.writing {
+		o := machine.Summarized{TaskID: k.TaskID, Attempt: k.Attempt, Index: k.Index, Usage: spent("5/5")}
+		text, part, code, retryable := "", int64(0), "", false
+		for _, a := range args {
+			name, value, _ := strings.Cut(a, "=")
+			switch name {
+			case "part":
+				part = number(value)
+			case "error":
+				code = value
+			case "retryable":
+				retryable = true
+			default:
+				text = unquoted(a)
+			}
+		}
+		switch {
+		case code != "":
+			o.Result = machine.SummaryFailed{Error: machine.OperationError{Code: code, Message: text}, Retryable: retryable}
+		case part > 0:
+			o.Result = machine.SummaryContinues{Summary: text, Messages: part}
+		default:
+			o.Result = machine.SummaryProduced{Summary: text}
+		}
+		clear(p.writing)
+		p.report = o
+		return
+	}
+	p.t.Fatalf("no request of a summary is in flight")
 }
 
 func toolResult(words []string) (r *message.ToolResult, terminate bool) {

@@ -3,6 +3,7 @@ package machine
 import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/message"
 )
 
 // State is the total program counter of an operation (register op.state). It is
@@ -38,6 +39,7 @@ type Run struct {
 	Inbox           Inbox
 	LatestAssistant id.EntryID // absent until a response settled
 	Turns           int64      // generations begun; counted only where Settings.MaxTurns is set
+	Compactions     int64      // made in a row: since the context last had room when it was looked at
 }
 
 // Compaction is the state of a compaction asked for on its own.
@@ -218,8 +220,9 @@ type RetryPolicy struct {
 type Batch struct {
 	AssistantID   id.EntryID
 	Configuration Configuration
-	TurnID        string // the step id
-	Calls         []Call // in source order
+	TurnID        string          // the step id
+	Calls         []Call          // in source order
+	Ends          *OperationError // the run ends with it once every call has its result; nil: it goes on
 }
 
 // Call is one call of a batch.
@@ -229,11 +232,22 @@ type Call struct {
 	Status      CallStatus
 }
 
-// CallStatus is one of Planned, InFlight, OutcomeReady, Completed.
+// CallStatus is one of Planned, Held, Decided, InFlight, OutcomeReady, Completed.
 type CallStatus interface{ status() string }
 
 // Planned is not cleared yet.
 type Planned struct{}
+
+// Held waits for a decision of a person.
+type Held struct{ Pause Pause }
+
+// Decided has that decision, and nothing follows from it yet.
+type Decided struct {
+	Pause    Pause
+	Decision Decision
+	At       int64           // Unix ms
+	By       *message.Origin // who decided; nil: nobody was named
+}
 
 // InFlight was started, or lost.
 type InFlight struct{ Replay Replay }
@@ -245,6 +259,8 @@ type OutcomeReady struct{ Terminate bool }
 type Completed struct{ Terminate bool }
 
 func (Planned) status() string      { return "planned" }
+func (Held) status() string         { return "held" }
+func (Decided) status() string      { return "decided" }
 func (InFlight) status() string     { return "effect_pending" }
 func (OutcomeReady) status() string { return "outcome_ready" }
 func (Completed) status() string    { return "completed" }
@@ -262,12 +278,13 @@ const (
 // present while a poll is in flight.
 type DeferredWait struct {
 	StepID        string
-	SourceEntryID id.EntryID
-	Poll          int64
+	SourceEntryID id.EntryID // the response that carries the handle
+	Poll          int64      // the poll in flight, or the last one that came back; from 1
 	Configuration Configuration
 	StreamOptions jsonv.Value
 	ResponseID    id.EntryID
 	UsageID       id.UsageID
+	NotBefore     int64 // Unix ms of the next poll; 0: at once
 }
 
 // Structural is the making of a summary; Generation is nil while it is not yet
@@ -280,12 +297,27 @@ type Structural struct {
 // SummaryContext is captured when a summary is started.
 type SummaryContext struct {
 	TaskID        string
-	ResultEntryID id.EntryID
-	Kind          string // compaction or branch_summary
+	ResultEntryID id.EntryID // reserved for the entry that will hold the summary
+	Kind          string     // compaction or branch_summary
 	Configuration Configuration
 	StreamOptions jsonv.Value
 	RetryPolicy   RetryPolicy
 	Reason        CompactionReason
+	Progress      SummaryProgress
+}
+
+// The kinds of a summary.
+const (
+	kindCompactionSummary = "compaction"
+	kindBranchSummary     = "branch_summary"
+)
+
+// SummaryProgress is how far a summary has come that takes more than one request.
+// It outlives a failed request and a crash: what is summarised is not paid twice.
+type SummaryProgress struct {
+	Messages int64  // of the preparation's messages that Summary covers
+	Summary  string // of those
+	Shrunk   int64  // how often requests were too long; each time they are halved
 }
 
 // SummaryGeneration is one of SummaryReady, SummaryPending, SummaryRetryWait.

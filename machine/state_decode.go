@@ -6,6 +6,8 @@ import (
 
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/core/words"
 )
 
 const stateBoundary = "machine.DecodeState"
@@ -20,9 +22,7 @@ func DecodeState(v jsonv.Value) (State, error) {
 			Settings: jsonv.One(r, "settings", decodeSettings), Phase: jsonv.One(r, "phase", decodePhase),
 			Inbox: jsonv.One(r, "inbox", decodeInbox), LatestAssistant: nullableEntry(r, "latestAssistantEntryId"),
 		}
-		if n := r.OptNum("turns"); n != nil {
-			run.Turns = *n
-		}
+		run.Turns, run.Compactions = orZero(r, "turns"), orZero(r, "compactions")
 		s.Work = run
 	case kindCompaction:
 		s.Work = &Compaction{
@@ -36,6 +36,14 @@ func DecodeState(v jsonv.Value) (State, error) {
 		r.Fail("kind", "run, compaction or navigation", jsonv.Str(kind))
 	}
 	return whole(s, r)
+}
+
+// orZero reads a count that is written only where there is something to count.
+func orZero(r *jsonv.Reader, name string) int64 {
+	if n := r.OptNum(name); n != nil {
+		return *n
+	}
+	return 0
 }
 
 func decodeControl(v jsonv.Value) (Control, error) {
@@ -196,7 +204,7 @@ func decodeBatch(v jsonv.Value) (Batch, error) {
 	return Batch{
 		AssistantID:   jsonv.One(r, "assistantEntryId", entry.DecodeID),
 		Configuration: jsonv.One(r, "configuration", DecodeConfiguration),
-		TurnID:        r.Str("turnId"), Calls: jsonv.Each(r, "calls", decodeCall),
+		TurnID:        r.Str("turnId"), Calls: jsonv.Each(r, "calls", decodeCall), Ends: jsonv.OptOne(r, "ends", decodeError),
 	}, r.Err()
 }
 
@@ -206,6 +214,13 @@ func decodeCall(v jsonv.Value) (Call, error) {
 	switch status := r.Str("status"); status {
 	case Planned{}.status():
 		c.Status = Planned{}
+	case Held{}.status():
+		c.Status = Held{jsonv.One(r, "pause", decodePause)}
+	case Decided{}.status():
+		c.Status = Decided{
+			Pause: jsonv.One(r, "pause", decodePause), Decision: jsonv.One(r, "decision", decodeDecision),
+			At: r.Num("decidedAt"), By: jsonv.OptOne(r, "decidedBy", message.DecodeOrigin),
+		}
 	case InFlight{}.status():
 		c.Status = InFlight{word(r, "replay", ReplayNever, ReplaySafe)}
 	case OutcomeReady{}.status():
@@ -218,11 +233,39 @@ func decodeCall(v jsonv.Value) (Call, error) {
 	return c, r.Err()
 }
 
+func decodePause(v jsonv.Value) (Pause, error) {
+	r := jsonv.Read(v, stateBoundary)
+	p := Pause{
+		Gate: r.Str("gate"), Reason: word(r, "reason", words.PauseReasons.Words()...), Subject: r.Value("subject"),
+		AskedAt: r.Num("askedAt"), AnswerBy: orZero(r, "answerBy"), ParkUntil: orZero(r, "parkUntil"),
+	}
+	if p.AnswerBy != 0 {
+		p.Window = word(r, "window", words.ExpiredApproval, words.ExpiredDenialLimit)
+	}
+	return p, r.Err()
+}
+
+func decodeDecision(v jsonv.Value) (Decision, error) {
+	r := jsonv.Read(v, stateBoundary)
+	switch kind := r.Str("kind"); kind {
+	case Approve{}.decision():
+		return Approve{r.Opaque("arguments")}, r.Err()
+	case Deny{}.decision():
+		return Deny{r.OptStr("note")}, r.Err()
+	case Reply{}.decision():
+		return Reply{jsonv.Each(r, "content", message.DecodeUserBlock)}, r.Err()
+	default:
+		r.Fail("kind", "a known decision", jsonv.Str(kind))
+	}
+	return nil, r.Err()
+}
+
 func decodeDeferred(v jsonv.Value) (DeferredWait, error) {
 	r := jsonv.Read(v, stateBoundary)
 	d := DeferredWait{
 		StepID: r.Str("stepId"), SourceEntryID: jsonv.One(r, "sourceEntryId", entry.DecodeID), Poll: r.Num("poll"),
 		Configuration: jsonv.One(r, "configuration", DecodeConfiguration), StreamOptions: r.Value("streamOptions"),
+		NotBefore: orZero(r, "notBefore"),
 	}
 	switch status := r.Str("status"); status {
 	case "suspended":
@@ -274,11 +317,23 @@ func decodeSummaryContext(v jsonv.Value) (SummaryContext, error) {
 	r := jsonv.Read(v, stateBoundary)
 	return SummaryContext{
 		TaskID: r.Str("taskId"), ResultEntryID: jsonv.One(r, "resultEntryId", entry.DecodeID),
-		Kind:          word(r, "kind", "compaction", "branch_summary"),
+		Kind:          word(r, "kind", kindCompactionSummary, kindBranchSummary),
 		Configuration: jsonv.One(r, "configuration", DecodeConfiguration), StreamOptions: r.Value("streamOptions"),
 		RetryPolicy: jsonv.One(r, "retryPolicy", decodeRetryPolicy),
 		Reason:      word(r, "reason", ReasonManual, ReasonThreshold, ReasonOverflow),
+		Progress:    decodeProgress(r),
 	}, r.Err()
+}
+
+func decodeProgress(r *jsonv.Reader) SummaryProgress {
+	p := jsonv.OptOne(r, "progress", func(v jsonv.Value) (SummaryProgress, error) {
+		r := jsonv.Read(v, stateBoundary)
+		return SummaryProgress{r.Num("messages"), r.Str("summary"), r.Num("shrunk")}, r.Err()
+	})
+	if p == nil {
+		return SummaryProgress{}
+	}
+	return *p
 }
 
 func decodeError(v jsonv.Value) (OperationError, error) {

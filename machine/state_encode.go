@@ -1,6 +1,9 @@
 package machine
 
-import "github.com/loom-run/loom/core/jsonv"
+import (
+	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/message"
+)
 
 // Value returns the register payload.
 func (s State) Value() jsonv.Value { return tree(s.write) }
@@ -67,6 +70,9 @@ func (r *Run) write(w *jsonv.Writer) {
 	optEntry(w, "latestAssistantEntryId", r.LatestAssistant)
 	if r.Turns > 0 {
 		w.Num("turns", r.Turns)
+	}
+	if r.Compactions > 0 {
+		w.Num("compactions", r.Compactions)
 	}
 }
 
@@ -154,28 +160,64 @@ func (p RetryPolicy) write(w *jsonv.Writer) {
 	w.End()
 }
 
+// Generations and summaries are tried, awaited and tried again in the same way; so
+// are their stages written.
+
+func writeReady(w *jsonv.Writer, context func(*jsonv.Writer), nextAttempt int64) {
+	w.Str("status", "ready")
+	context(w)
+	w.Num("nextAttempt", nextAttempt)
+}
+
+func writePending(w *jsonv.Writer, context func(*jsonv.Writer), attempt int64) {
+	w.Str("status", "effect_pending")
+	context(w)
+	w.Num("attempt", attempt)
+}
+
+func writeRetryWait(w *jsonv.Writer, context func(*jsonv.Writer), nextAttempt, notBefore int64, errorMessage string) {
+	w.Str("status", "retry_wait")
+	context(w)
+	w.Num("nextAttempt", nextAttempt)
+	w.Num("notBefore", notBefore)
+	w.Str("errorMessage", errorMessage)
+}
+
 func writeGeneration(w *jsonv.Writer, g Generation) {
 	w.Begin()
 	switch g := g.(type) {
 	case GenReady:
-		w.Str("status", "ready")
-		g.Context.write(w)
-		w.Num("nextAttempt", g.NextAttempt)
+		writeReady(w, g.Context.write, g.NextAttempt)
 	case GenPending:
-		w.Str("status", "effect_pending")
-		g.Context.write(w)
-		w.Num("attempt", g.Attempt)
+		writePending(w, g.Context.write, g.Attempt)
 		w.Str("responseEntryId", g.ResponseID.String())
 		w.Str("usageId", g.UsageID.String())
 		w.Num("intendedOutputLimit", g.IntendedOutputLimit)
 		w.Num("contextWindow", g.ContextWindow)
 		w.Str("requestApi", g.RequestAPI)
 	case GenRetryWait:
-		w.Str("status", "retry_wait")
-		g.Context.write(w)
-		w.Num("nextAttempt", g.NextAttempt)
-		w.Num("notBefore", g.NotBefore)
-		w.Str("errorMessage", g.ErrorMessage)
+		writeRetryWait(w, g.Context.write, g.NextAttempt, g.NotBefore, g.ErrorMessage)
+	}
+	w.End()
+}
+
+func writeSummaryGeneration(w *jsonv.Writer, g SummaryGeneration) {
+	w.Begin()
+	switch g := g.(type) {
+	case SummaryReady:
+		writeReady(w, g.Context.write, g.NextAttempt)
+	case SummaryPending:
+		writePending(w, g.Context.write, g.Attempt)
+		if g.Request != nil {
+			w.Name("request")
+			w.Begin()
+			w.Num("index", g.Request.Index)
+			w.Str("usageId", g.Request.UsageID.String())
+			w.End()
+		}
+		usageList(w, "usageIds", g.UsageIDs)
+	case SummaryRetryWait:
+		writeRetryWait(w, g.Context.write, g.NextAttempt, g.NotBefore, g.ErrorMessage)
 	}
 	w.End()
 }
@@ -189,23 +231,79 @@ func (b Batch) write(w *jsonv.Writer) {
 	w.Name("calls")
 	w.BeginArray()
 	for _, c := range b.Calls {
-		w.Begin()
-		w.Str("status", c.Status.status())
-		w.Num("sourceIndex", int64(c.SourceIndex))
-		w.Str("resultEntryId", c.ResultID.String())
-		switch s := c.Status.(type) {
-		case Planned:
-		case InFlight:
-			w.Str("replay", string(s.Replay))
-		case OutcomeReady:
-			w.Flag("terminate", s.Terminate)
-		case Completed:
-			w.Flag("terminate", s.Terminate)
-		}
-		w.End()
+		c.write(w)
 	}
 	w.EndArray()
+	if b.Ends != nil {
+		w.Name("ends")
+		b.Ends.write(w)
+	}
 	w.End()
+}
+
+func (c Call) write(w *jsonv.Writer) {
+	w.Begin()
+	w.Str("status", c.Status.status())
+	w.Num("sourceIndex", int64(c.SourceIndex))
+	w.Str("resultEntryId", c.ResultID.String())
+	switch s := c.Status.(type) {
+	case Planned:
+	case Held:
+		s.Pause.write(w)
+	case Decided:
+		s.Pause.write(w)
+		s.write(w)
+	case InFlight:
+		w.Str("replay", string(s.Replay))
+	case OutcomeReady:
+		w.Flag("terminate", s.Terminate)
+	case Completed:
+		w.Flag("terminate", s.Terminate)
+	}
+	w.End()
+}
+
+func (p Pause) write(w *jsonv.Writer) {
+	w.Name("pause")
+	w.Begin()
+	w.Str("gate", p.Gate)
+	w.Str("reason", string(p.Reason))
+	w.Name("subject")
+	w.Value(p.Subject)
+	w.Num("askedAt", p.AskedAt)
+	if p.AnswerBy != 0 {
+		w.Num("answerBy", p.AnswerBy)
+		w.Str("window", string(p.Window))
+	}
+	if p.ParkUntil != 0 {
+		w.Num("parkUntil", p.ParkUntil)
+	}
+	w.End()
+}
+
+func (d Decided) write(w *jsonv.Writer) {
+	w.Name("decision")
+	w.Begin()
+	w.Str("kind", d.Decision.decision())
+	switch x := d.Decision.(type) {
+	case Approve:
+		w.Opaque("arguments", x.Arguments)
+	case Deny:
+		w.OptStr("note", x.Note)
+	case Reply:
+		w.Name("content")
+		w.BeginArray()
+		for _, b := range x.Content {
+			message.AppendBlock(w, b)
+		}
+		w.EndArray()
+	}
+	w.End()
+	w.Num("decidedAt", d.At)
+	if d.By != nil {
+		w.Name("decidedBy")
+		message.AppendOrigin(w, d.By)
+	}
 }
 
 func (d DeferredWait) write(w *jsonv.Writer) {
@@ -226,6 +324,9 @@ func (d DeferredWait) write(w *jsonv.Writer) {
 		w.Str("responseEntryId", d.ResponseID.String())
 		w.Str("usageId", d.UsageID.String())
 	}
+	if d.NotBefore != 0 {
+		w.Num("notBefore", d.NotBefore)
+	}
 	w.End()
 }
 
@@ -238,35 +339,6 @@ func (s Structural) write(w *jsonv.Writer) {
 		w.Str("status", "generating")
 		w.Name("generation")
 		writeSummaryGeneration(w, s.Generation)
-	}
-	w.End()
-}
-
-func writeSummaryGeneration(w *jsonv.Writer, g SummaryGeneration) {
-	w.Begin()
-	switch g := g.(type) {
-	case SummaryReady:
-		w.Str("status", "ready")
-		g.Context.write(w)
-		w.Num("nextAttempt", g.NextAttempt)
-	case SummaryPending:
-		w.Str("status", "effect_pending")
-		g.Context.write(w)
-		w.Num("attempt", g.Attempt)
-		if g.Request != nil {
-			w.Name("request")
-			w.Begin()
-			w.Num("index", g.Request.Index)
-			w.Str("usageId", g.Request.UsageID.String())
-			w.End()
-		}
-		usageList(w, "usageIds", g.UsageIDs)
-	case SummaryRetryWait:
-		w.Str("status", "retry_wait")
-		g.Context.write(w)
-		w.Num("nextAttempt", g.NextAttempt)
-		w.Num("notBefore", g.NotBefore)
-		w.Str("errorMessage", g.ErrorMessage)
 	}
 	w.End()
 }
@@ -284,6 +356,14 @@ func (c SummaryContext) write(w *jsonv.Writer) {
 	w.Name("retryPolicy")
 	c.RetryPolicy.write(w)
 	w.Str("reason", string(c.Reason))
+	if c.Progress != (SummaryProgress{}) {
+		w.Name("progress")
+		w.Begin()
+		w.Num("messages", c.Progress.Messages)
+		w.Str("summary", c.Progress.Summary)
+		w.Num("shrunk", c.Progress.Shrunk)
+		w.End()
+	}
 	w.End()
 }
 

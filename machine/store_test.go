@@ -1,7 +1,6 @@
 package machine_test
 
 import (
-	"maps"
 	"slices"
 
 	"github.com/loom-run/loom/core/corrupt"
@@ -35,14 +34,39 @@ func (s *store) commit(t tx.Tx) error {
 			return &tx.StaleExpectation{Failed: e}
 		}
 	}
-	next := store{s.now, s.lastSeq, maps.Clone(s.rows), slices.Clone(s.ledger), maps.Clone(s.used), maps.Clone(s.cells)}
-	for _, w := range t.Writes {
-		next.lastSeq++
-		if err := next.apply(w); err != nil {
-			return err
+	before, cells := *s, make(map[register.Address]register.Cell)
+	for _, w := range t.Writes { // what a refusal puts back
+		switch w := w.(type) {
+		case tx.SetRegister:
+			cells[w.Address] = s.cells[w.Address]
+		case tx.DeleteRegister:
+			cells[w.Address] = s.cells[w.Address]
 		}
 	}
-	*s = next
+	for n, w := range t.Writes {
+		s.lastSeq++
+		err := s.apply(w)
+		if err == nil {
+			continue
+		}
+		for _, w := range t.Writes[:n] {
+			switch w := w.(type) {
+			case tx.InsertEntry:
+				delete(s.rows, w.Entry.ID)
+				delete(s.used, w.Entry.ID.String())
+			case tx.InsertUsage:
+				delete(s.used, w.Row.ID.String())
+			}
+		}
+		for a, c := range cells {
+			s.cells[a] = c
+			if c.Seq == 0 {
+				delete(s.cells, a)
+			}
+		}
+		s.lastSeq, s.ledger = before.lastSeq, before.ledger
+		return err
+	}
 	return nil
 }
 
@@ -55,22 +79,26 @@ func (s *store) apply(w tx.Write) error {
 			return refuse("entry "+e.ID.String(), "a parent that exists", e.Parent.String())
 		}
 		read, err := entry.Parse(entry.Encode(e))
+		if err == nil {
+			err = s.use(e.ID.String())
+		}
 		if err != nil {
 			return err
 		}
 		s.rows[e.ID] = read
-		return s.use(e.ID.String())
 	case tx.InsertUsage:
 		row := w.Row
 		row.Seq = s.lastSeq
 		var text jsonv.Writer
 		entry.AppendUsageRow(&text, row)
 		read, err := entry.DecodeUsageRow(parseText(string(text.Bytes())))
+		if err == nil {
+			err = s.use(row.ID.String())
+		}
 		if err != nil {
 			return err
 		}
 		s.ledger = append(s.ledger, read)
-		return s.use(row.ID.String())
 	case tx.SetRegister:
 		v, err := jsonv.ParseString(w.Value.String())
 		if err != nil {

@@ -12,11 +12,11 @@ import (
 )
 
 // batch plans the calls of a response. Result ids follow the response's id.
-func (p *plan) batch(g GenPending, sourceIndexes []int) Batch {
-	b := Batch{AssistantID: g.ResponseID, Configuration: g.Context.Configuration, TurnID: g.Context.StepID}
+func (p *plan) batch(response id.EntryID, c Configuration, step string, sourceIndexes []int) Batch {
+	b := Batch{AssistantID: response, Configuration: c, TurnID: step}
 	for _, i := range sourceIndexes {
 		var result id.EntryID
-		result, p.ids = p.ids.Follower(g.ResponseID)
+		result, p.ids = p.ids.Follower(response)
 		b.Calls = append(b.Calls, Call{SourceIndex: i, ResultID: result, Status: Planned{}})
 	}
 	return b
@@ -55,22 +55,40 @@ func isCompleted(c Call) bool {
 	return done
 }
 
-// advance starts the next planned call, or waits for those in flight.
+// advance starts the next call that can start, or waits: for calls in flight, or,
+// when only a person can go on, parked.
 func (p *plan) advance(b Batch, frontier int) Action {
 	var flying []int
+	var held []Pause
+	until := int64(0)
 	for n := frontier; n < len(b.Calls); n++ {
-		switch b.Calls[n].Status.(type) {
-		case Planned:
+		switch status := b.Calls[n].Status.(type) {
+		case Planned, Decided:
 			return p.begin(b, n)
+		case Held:
+			if window, gone := status.Pause.expired(p.in.Now); gone {
+				return p.expire(b, n, window)
+			}
+			if p.cancelled() || b.Ends != nil {
+				return p.begin(b, n)
+			}
+			held = append(held, status.Pause)
+			if at := status.Pause.deadline(); at > 0 && (until == 0 || at < until) {
+				until = at
+			}
 		case InFlight:
 			flying = append(flying, b.Calls[n].SourceIndex)
-			if p.run.Settings.ToolExecution == Sequential {
-				return AwaitEffect{CallsKey{b.TurnID, flying}}
-			}
 		case OutcomeReady, Completed:
+			continue
+		}
+		if p.run.Settings.ToolExecution == Sequential {
+			break
 		}
 	}
-	return AwaitEffect{CallsKey{b.TurnID, flying}}
+	if len(flying) == 0 && len(held) > 0 {
+		return Park{held, until}
+	}
+	return AwaitEffect{CallsKey{b.TurnID, flying}, until}
 }
 
 // begin answers a planned call at once where it must not run, and asks for
@@ -81,7 +99,13 @@ func (p *plan) begin(b Batch, n int) Action {
 		return p.noSuchCall(b, n)
 	}
 	if p.cancelled() {
-		return p.stage(StepCallAborted, b, n, notRun(call, "the run was aborted before this call started; it was not executed"), false)
+		return p.stage(StepCallAborted, b, n, notRun(call, abortedCall), false)
+	}
+	if b.Ends != nil {
+		return p.stage(StepCallEnded, b, n, notRun(call, endedCall), false)
+	}
+	if d, yes := b.Calls[n].Status.(Decided); yes {
+		return p.decided(b, n, d)
 	}
 	if p.in.BatchSource.StopReason == message.Length {
 		return p.stage(StepCallCutOff, b, n, notRun(call, "the response was cut off at its output limit, so the arguments of this call may be incomplete; it was not executed, send it again"), false)
@@ -89,8 +113,12 @@ func (p *plan) begin(b Batch, n int) Action {
 	if raw, reason, malformed := message.AsMalformed(call.Arguments); malformed {
 		return p.stage(StepCallMalformed, b, n, notRun(call, MalformedRefusal(raw, reason)), false)
 	}
-	return AwaitEffect{ClearanceKey{b.TurnID, b.Calls[n].SourceIndex, call}}
+	return AwaitEffect{Key: ClearanceKey{b.TurnID, b.Calls[n].SourceIndex, call, nil}}
 }
+
+const endedCall = "the run ended before this call started; it was not executed"
+
+const abortedCall = "the run was aborted before this call started; it was not executed"
 
 // MalformedRefusal tells the model what was wrong with its arguments.
 func MalformedRefusal(raw, reason string) string {
@@ -122,11 +150,15 @@ func notRun(call message.ToolCall, text string) *message.ToolResult {
 func (p *plan) observe(b Batch) Action {
 	switch o := p.in.Observation.(type) {
 	case Cleared:
-		if n, ok := find[Planned](b, o.SourceIndex); ok {
+		if n, ok := asked(b, o.SourceIndex); ok {
 			return p.cleared(b, n, o)
 		}
+	case Asked:
+		if n, ok := asked(b, o.SourceIndex); ok {
+			return p.hold(b, n, o)
+		}
 	case Refused:
-		if n, ok := find[Planned](b, o.SourceIndex); ok && o.Result != nil {
+		if n, ok := asked(b, o.SourceIndex); ok && o.Result != nil {
 			return p.stage(StepCallRefused, b, n, o.Result, o.Terminate)
 		}
 	case ToolSettled:
@@ -140,6 +172,25 @@ func (p *plan) observe(b Batch) Action {
 	default: // not about a call
 	}
 	return p.unexpected()
+}
+
+// asked finds a call whose clearance is asked for: a planned one, or an approved
+// one.
+func asked(b Batch, sourceIndex int) (int, bool) {
+	for n, c := range b.Calls {
+		if c.SourceIndex != sourceIndex {
+			continue
+		}
+		switch s := c.Status.(type) {
+		case Planned:
+			return n, true
+		case Decided:
+			_, approved := s.Decision.(Approve)
+			return n, approved
+		case Held, InFlight, OutcomeReady, Completed:
+		}
+	}
+	return 0, false
 }
 
 func find[S CallStatus](b Batch, sourceIndex int) (int, bool) {
@@ -157,8 +208,8 @@ func (p *plan) cleared(b Batch, n int, o Cleared) Action {
 	if !ok {
 		return p.noSuchCall(b, n)
 	}
-	if p.cancelled() {
-		return p.stage(StepCallAborted, b, n, notRun(call, "the run was aborted before this call started; it was not executed"), false)
+	if p.cancelled() || b.Ends != nil {
+		return p.begin(b, n)
 	}
 	p.writes = append(p.writes, tx.Set(register.OpToolArgs, ToolArgsKey(p.op.ID, b.TurnID, o.SourceIndex), o.Arguments))
 	flight := InFlight{ReplayNever} // unless it was said to be safe
@@ -236,7 +287,8 @@ func (p *plan) materialize(b Batch, frontier int) Action {
 	return p.to(StepPlaceResults, RunningTools{b})
 }
 
-// closeBatch goes on to the next decision once every call has its result.
+// closeBatch goes on to the next decision once every call has its result, or ends
+// the run where a call has decided that.
 func (p *plan) closeBatch(b Batch) Action {
 	cp := Checkpoint{Continuation: NeedAssistant{}, Trigger: b.AssistantID}
 	terminate := len(b.Calls) > 0
@@ -247,6 +299,9 @@ func (p *plan) closeBatch(b Batch) Action {
 	}
 	for _, k := range p.in.ToolArgsKeys {
 		p.writes = append(p.writes, tx.Delete(register.OpToolArgs, k))
+	}
+	if b.Ends != nil {
+		return p.to(StepCloseExpired, FailureDrain{*b.Ends, FromResponse{b.AssistantID}})
 	}
 	if terminate {
 		cp.Continuation = MayFinish{}

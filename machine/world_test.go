@@ -2,6 +2,7 @@ package machine_test
 
 import (
 	"errors"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -30,23 +31,28 @@ type world struct {
 	*store
 	minted  uint64 // seeds of generators handed out
 	retry   machine.RetryPolicy
-	limit   int64                      // output limit of an admission
-	replay  map[string]machine.Replay  // of the tools that are replay safe
-	report  machine.Observation        // not consumed yet
-	flying  map[id.EntryID]bool        // responses and results whose effect has a live worker
-	attempt map[id.EntryID]id.UsageID  // every request whose intent was committed
-	ran     map[id.EntryID]int         // how often a call was started
-	safe    map[id.EntryID]bool        // results of calls that were cleared as replay safe
-	queued  map[id.EntryID]bool        // every id that was ever queued and not withdrawn since
-	between func()                     // what others commit between a decision and its commit
+	limit   int64                       // output limit of an admission
+	replay  map[string]machine.Replay   // of the tools that are replay safe
+	report  machine.Observation         // not consumed yet
+	flying  map[id.EntryID]bool         // responses and results whose effect has a live worker
+	attempt map[id.EntryID]id.UsageID   // every request whose intent was committed
+	ran     map[id.EntryID]int          // how often a call was started
+	safe    map[id.EntryID]bool         // results of calls that were cleared as replay safe
+	queued  map[id.EntryID]bool         // every id that was ever queued and not withdrawn since
+	between func()                      // what others commit between a decision and its commit
+	writing map[machine.SummaryKey]bool // requests of summaries that have a live worker
+	spent   map[id.UsageID]bool         // what requests of summaries reserved; true once it was paid
+	measure *machine.Measure            // as asked for
+	hooks   machine.Hooks
 	onTx    func(what string, t tx.Tx) // sees every commit
 	onStep  func(machine.Step)         // sees what a pass committed
 }
 
 func newWorld(t rapid.TB) *world {
 	w := &world{
-		t: t, store: newStore(epoch), retry: retry, replay: map[string]machine.Replay{"read": machine.ReplaySafe},
+		t: t, store: newStore(epoch), retry: retry, replay: map[string]machine.Replay{"read": machine.ReplaySafe, "hold": machine.ReplaySafe},
 		flying: map[id.EntryID]bool{}, attempt: map[id.EntryID]id.UsageID{}, ran: map[id.EntryID]int{}, safe: map[id.EntryID]bool{},
+		writing: map[machine.SummaryKey]bool{}, spent: map[id.UsageID]bool{},
 		queued: map[id.EntryID]bool{}, onTx: func(string, tx.Tx) {}, onStep: func(machine.Step) {},
 	}
 	w.must(w.commit(tx.Tx{Writes: []tx.Write{
@@ -116,13 +122,36 @@ func (w *world) operation() (op machine.Operation, st machine.State, in machine.
 		Now: w.now, StateSeq: stateSeq, Strand: strandState, StrandSeq: strandSeq, StreamOptions: options, RetryPolicy: w.retry,
 		Pending: w.pending(), ProjectedCustom: map[string]bool{"shown": true},
 		ToolArgsKeys: w.keys(register.OpToolArgs), PreparationKeys: w.keys(register.OpPreparation), Observation: w.report,
+		Measure: w.measure, Hooks: w.hooks,
 	}
 	in.Leaf, _ = w.leaf()
 	in.Configuration, in.ConfigurationSeq = load(w, register.StrandConfig, strand, machine.DecodeConfiguration)
-	if tools, isTools := st.Work.(*machine.Run).Phase.(machine.RunningTools); isTools {
-		in.BatchSource = w.rows[tools.Batch.AssistantID].Body.(entry.Message).Message.(*message.Assistant)
+	if run, isRun := st.Work.(*machine.Run); isRun {
+		switch phase := run.Phase.(type) {
+		case machine.RunningTools:
+			in.BatchSource = w.response(phase.Batch.AssistantID)
+		case machine.AwaitingDeferred:
+			in.DeferredSource = w.response(phase.Deferred.SourceEntryID)
+		}
+	}
+	if s, ok := st.Summary(); ok {
+		in.Preparation, _ = load(w, register.OpPreparation, machine.PreparationKey(op.ID, s.TaskID), machine.DecodePreparation)
 	}
 	return op, st, in, true
+}
+
+func (w *world) response(i id.EntryID) *message.Assistant {
+	return w.rows[i].Body.(entry.Message).Message.(*message.Assistant)
+}
+
+// run is the state of the open run; an empty one when something else is open.
+func (w *world) run() machine.Run {
+	if _, st, _, ok := w.operation(); ok {
+		if run, isRun := st.Work.(*machine.Run); isRun {
+			return *run
+		}
+	}
+	return machine.Run{}
 }
 
 // land commits what was planned outside of a pass and checks what it left.
@@ -132,14 +161,32 @@ func (w *world) land(what string, t tx.Tx) {
 	w.check()
 }
 
+func (w *world) acceptance() machine.AcceptInputs {
+	in := machine.AcceptInputs{Now: w.now, IDs: w.generator(), Strand: strand, Pending: w.pending()}
+	in.State, in.StateSeq = w.strandState()
+	in.Leaf, in.LeafSeq = w.leaf()
+	return in
+}
+
 // accept starts a run.
 func (w *world) accept(settings machine.Settings, prompts ...message.Message) error {
-	st, stSeq := w.strandState()
-	leaf, leafSeq := w.leaf()
-	op, state, t, err := machine.AcceptRun(machine.AcceptInputs{
-		Now: w.now, IDs: w.generator(), Strand: strand, State: st, StateSeq: stSeq, Leaf: leaf, LeafSeq: leafSeq,
-		Pending: w.pending(), Prompts: prompts, Settings: settings,
-	})
+	in := w.acceptance()
+	in.Prompts, in.Settings = prompts, settings
+	return w.open(machine.AcceptRun(in))
+}
+
+// acceptCompaction starts a compaction. A nil preparation is none.
+func (w *world) acceptCompaction(prep *machine.CompactionPreparation, instructions *string) error {
+	return w.open(machine.AcceptCompaction(w.acceptance(), prep, instructions))
+}
+
+func (w *world) acceptNavigation(to machine.NavigationIntent, prep *machine.BranchPreparation) error {
+	_, known := w.rows[to.TargetID]
+	return w.open(machine.AcceptNavigation(w.acceptance(), to, known, prep))
+}
+
+// open commits an acceptance.
+func (w *world) open(op machine.Operation, state machine.State, t tx.Tx, err error) error {
 	if err != nil {
 		return err
 	}
@@ -214,8 +261,9 @@ func (w *world) abort() (changed bool) {
 
 // crash loses everything that is not in the store.
 func (w *world) crash() {
-	w.report = nil
+	w.report, w.measure = nil, nil
 	clear(w.flying)
+	clear(w.writing)
 }
 
 // pass loads, decides and acts once. The action is nil when the strand is idle.
@@ -243,7 +291,7 @@ func (w *world) pass() machine.Action {
 		w.step(op, a.Step, a.Tx, &a.Next, func() { w.start(a.Effect) })
 	case machine.Finish:
 		w.step(op, a.Step, a.Tx, nil, func() { w.finished(op, a.Result) })
-	case machine.AwaitEffect, machine.Wait, machine.Fault:
+	case machine.AwaitEffect, machine.Wait, machine.Park, machine.Fault:
 	}
 	return a
 }
@@ -261,7 +309,10 @@ func (w *world) step(op machine.Operation, step machine.Step, t tx.Tx, next *mac
 		return
 	}
 	w.must(err)
-	w.report = nil
+	w.report, w.measure = nil, nil
+	if step == machine.StepPollPending || step == machine.StepPollLost { // such a poll has no row of its own
+		maps.DeleteFunc(w.attempt, func(i id.EntryID, _ id.UsageID) bool { _, settled := w.rows[i]; return !settled })
+	}
 	w.onTx(string(step), t)
 	w.onStep(step)
 	if next != nil {
@@ -284,6 +335,15 @@ func (w *world) start(effect machine.Effect) {
 		}
 		w.attempt[f.ResponseID] = f.UsageID
 		w.flying[f.ResponseID] = true
+	case machine.Poll:
+		w.attempt[f.ResponseID] = f.UsageID
+		w.flying[f.ResponseID] = true
+	case machine.Summarize:
+		if _, twice := w.spent[f.UsageID]; twice {
+			w.t.Fatalf("two requests of summaries are billed as %s", f.UsageID)
+		}
+		w.spent[f.UsageID] = false
+		w.writing[machine.SummaryKey{TaskID: f.Context.TaskID, Attempt: f.Attempt, Index: f.Index}] = true
 	case machine.RunTool:
 		w.ran[f.ResultID]++
 		if again := w.ran[f.ResultID] > 1; again && !w.safe[f.ResultID] || again != f.Replayed {
@@ -304,12 +364,8 @@ func (w *world) current() id.OpID {
 
 // calls are the calls that the open run works on.
 func (w *world) calls() machine.Batch {
-	if _, st, _, ok := w.operation(); ok {
-		if tools, isTools := st.Work.(*machine.Run).Phase.(machine.RunningTools); isTools {
-			return tools.Batch
-		}
-	}
-	return machine.Batch{}
+	tools, _ := w.run().Phase.(machine.RunningTools)
+	return tools.Batch
 }
 
 func (w *world) resultID(sourceIndex int) id.EntryID {
@@ -337,11 +393,16 @@ func (w *world) orphan(key machine.Key) machine.Observation {
 			if args, ok := w.cell(register.OpToolArgs, machine.ToolArgsKey(w.current(), k.StepID, n)); ok {
 				o.Arguments = &args.Value
 			}
-			source := w.rows[w.calls().AssistantID].Body.(entry.Message).Message.(*message.Assistant)
+			source := w.response(w.calls().AssistantID)
 			o.StillSafe = w.replay[source.Content[n].(message.ToolCall).Name] == machine.ReplaySafe
 			return o
 		}
-	case machine.AdmissionKey, machine.ClearanceKey:
+	case machine.SummaryKey:
+		if !w.writing[k] {
+			return machine.OrphanedSummary(k)
+		}
+	case machine.AdmissionKey, machine.ClearanceKey, machine.PollAdmissionKey, machine.MeasureKey, machine.VerdictKey, machine.SummaryAdmissionKey,
+		machine.RunStartKey, machine.RunEndKey:
 	}
 	return nil
 }
@@ -371,6 +432,13 @@ func (w *world) check() {
 	}
 	paid := map[id.EntryID]int{}
 	for _, row := range w.ledger {
+		if row.EntryID.IsZero() {
+			if _, reserved := w.spent[row.ID]; !reserved {
+				w.t.Fatalf("%s pays for nothing that was reserved", row.ID)
+			}
+			w.spent[row.ID] = true
+			continue
+		}
 		paid[row.EntryID]++
 		if reserved, ok := w.attempt[row.EntryID]; ok && reserved != row.ID {
 			w.t.Fatalf("attempt %s is billed as %s, reserved was %s", row.EntryID, row.ID, reserved)
@@ -379,17 +447,26 @@ func (w *world) check() {
 	for i, e := range w.rows {
 		m := e.Body
 		want := 0
-		if body, ok := m.(entry.Message); ok {
+		switch body := m.(type) {
+		case entry.Message:
 			switch r := body.Message.(type) {
 			case *message.Assistant:
 				want = 1
-				if r.StopReason == message.Deferred || r.Deferred != nil {
-					w.t.Fatalf("entry %s waits for a response that nobody will fetch", i)
+				if (r.StopReason == message.Deferred) != (r.Deferred != nil) {
+					w.t.Fatalf("entry %s has the stop reason %s and the handle %v", i, r.StopReason, r.Deferred)
 				}
 			case *message.ToolResult:
 				if r.Usage != nil {
 					want = 1
 				}
+			}
+		case entry.Compaction:
+			if body.Usage != nil {
+				want = 1
+			}
+		case entry.BranchSummary:
+			if body.Usage != nil {
+				want = 1
 			}
 		}
 		if paid[i] != want {
@@ -418,7 +495,7 @@ func (w *world) owned() map[id.EntryID]bool {
 	st, _ := w.strandState()
 	own(st.PendingNextRun)
 	if _, state, _, ok := w.operation(); ok {
-		inbox := state.Work.(*machine.Run).Inbox
+		inbox := w.run().Inbox
 		own(inbox.Steer, inbox.FollowUp, inbox.Writes)
 		if c, cancelled := state.Control.(machine.CancelRequested); cancelled {
 			own(c.DrainedSteer, c.DrainedFollows)
@@ -482,6 +559,11 @@ func (w *world) finished(op machine.Operation, r machine.LastResult) {
 			w.t.Fatalf("attempt %s has %d rows in the ledger", response, n)
 		}
 	}
+	for u, paid := range w.spent {
+		if !paid {
+			w.t.Fatalf("the request billed as %s was not paid", u)
+		}
+	}
 	waits := map[id.EntryID]bool{}
 	for _, q := range w.listed() {
 		waits[q.ID] = q.Queue == machine.QueueNextRun
@@ -494,9 +576,15 @@ func (w *world) finished(op machine.Operation, r machine.LastResult) {
 	w.callsAnswered(w.branch(leaf))
 }
 
-// callsAnswered checks that the results of a response follow it, one for each call, in its order.
+// callsAnswered checks that every call has its result.
 func (w *world) callsAnswered(path []entry.Entry) {
-	var want []message.ToolCall
+	if open := w.openCalls(path); len(open) > 0 {
+		w.t.Fatalf("the run ended with calls without results: %v", open)
+	}
+}
+
+// openCalls are the calls at the end of a path that have no result yet. Before its end the results of a response follow it, one for each call, in its order.
+func (w *world) openCalls(path []entry.Entry) (want []message.ToolCall) {
 	for _, e := range path {
 		body, _ := e.Body.(entry.Message)
 		if r, ok := body.Message.(*message.ToolResult); ok {
@@ -509,11 +597,9 @@ func (w *world) callsAnswered(path []entry.Entry) {
 		if len(want) > 0 {
 			w.t.Fatalf("entry %s follows calls without results: %v", e.ID, want)
 		}
-		if a, ok := body.Message.(*message.Assistant); ok && a.StopReason != message.Error && a.StopReason != message.Aborted {
+		if a, ok := body.Message.(*message.Assistant); ok && kept(a) {
 			want, _ = a.ToolCalls()
 		}
 	}
-	if len(want) > 0 {
-		w.t.Fatalf("the run ended with calls without results: %v", want)
-	}
+	return want
 }

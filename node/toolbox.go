@@ -46,10 +46,10 @@ func (t *toolbox) Offer(names []string) []provider.Tool {
 }
 
 // Clear implements engine.Toolbox.
-func (t *toolbox) Clear(c engine.Call) (engine.Clearance, *message.ToolResult) {
+func (t *toolbox) Clear(c engine.Call) engine.Verdict {
 	tool, ok := t.tools.Lookup(c.Call.Name)
 	if !ok {
-		return nil, refusal(c.Call, t.tools.Unknown(c.Call.Name))
+		return engine.Denied{Result: refusal(c.Call, t.tools.Unknown(c.Call.Name))}
 	}
 	at := broker.Coordinates{Op: c.Op, Strand: c.Strand, Step: c.Step, SourceIndex: c.SourceIndex, CallID: c.Call.ID}
 	permit, err := t.broker.Clear(broker.Call{Coordinates: at, Tool: tool.Name, Class: tool.Class, Arguments: c.Arguments})
@@ -57,11 +57,11 @@ func (t *toolbox) Clear(c engine.Call) (engine.Clearance, *message.ToolResult) {
 		if refused, ok := errors.AsType[*broker.Refusal](err); ok {
 			r := refusal(c.Call, refused.Sentence)
 			r.Details = new(jsonv.Obj(server.Denied(words.DeniedByMode)))
-			return nil, r
+			return engine.Denied{Result: r}
 		}
-		return nil, refusal(c.Call, "the call could not be cleared and was not executed: "+err.Error())
+		return engine.Denied{Result: refusal(c.Call, "the call could not be cleared and was not executed: "+err.Error())}
 	}
-	return &clearance{t, tool, permit, c, at}, nil
+	return engine.Granted{Clearance: &clearance{t, tool, permit, c, at}}
 }
 
 // Abort implements engine.Toolbox.

@@ -69,6 +69,14 @@ type Provider interface {
 	Stream(ctx context.Context, req Request, sink func(Delta)) (*message.Assistant, error)
 }
 
+// Fetcher is a [Provider] that can be asked for a response that it deferred.
+type Fetcher interface {
+	Provider
+	// Fetch asks once. What is not there yet is a response with the stop reason
+	// deferred and the same handle; the errors are those of Stream.
+	Fetch(ctx context.Context, m Model, h message.DeferredHandle) (*message.Assistant, error)
+}
+
 // Delta is a piece of an answer in progress: a [TextDelta], a [ThinkingDelta] or a [ToolCallDelta].
 type Delta interface{ delta() }
 

@@ -54,7 +54,7 @@ const (
 // PauseReasons is the closed set.
 var PauseReasons = of("what a paused run waits for",
 	planned(PausedOnApproval),
-	planned(PausedOnQuestion),
+	minted(PausedOnQuestion, "machine"),
 	planned(PausedOnPlan),
 )
 
@@ -127,9 +127,9 @@ const (
 
 // Expiries is the closed set.
 var Expiries = of("which window closed while a run waited",
-	planned(ExpiredApproval),
-	planned(ExpiredDenialLimit),
-	planned(ExpiredPark),
+	minted(ExpiredApproval, "machine"),
+	minted(ExpiredDenialLimit, "machine"),
+	minted(ExpiredPark, "machine"),
 )
 
 // CancelCause is why something was cancelled from outside.

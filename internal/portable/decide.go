@@ -12,6 +12,7 @@ import (
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/machine"
 )
 
@@ -48,7 +49,7 @@ func (d *desk) decide() (out []Line) {
 		for s, st := range d.states {
 			in, response := d.inputs(st)
 			var actions []string
-			for _, seen := range observations(response) {
+			for _, seen := range observations(st, response) {
 				actions = append(actions, follow(op, st, in, seen))
 			}
 			out = append(out, Line{fmt.Sprintf("operation %d in state %d", o, s), strings.Join(actions, "; or else ")})
@@ -81,8 +82,13 @@ func (d *desk) inputs(st machine.State) (machine.Inputs, id.EntryID) {
 	leaf, minter := minter.Entry()
 	in := machine.Inputs{
 		Now: now, IDs: minter, StateSeq: 1, StrandSeq: 2, ConfigurationSeq: 3, Leaf: leaf, Configuration: d.config,
-		RetryPolicy: machine.RetryPolicy{MaxAttempts: new(int64(3)), BaseDelayMs: 1000, MaxDelayMs: 60000},
-		Pending:     map[id.EntryID]machine.PendingEntry{},
+		RetryPolicy:    machine.RetryPolicy{MaxAttempts: new(int64(3)), BaseDelayMs: 1000, MaxDelayMs: 60000},
+		Pending:        map[id.EntryID]machine.PendingEntry{},
+		DeferredSource: &message.Assistant{StopReason: message.Deferred, Deferred: &message.DeferredHandle{ID: "later"}},
+	}
+	in.Preparation, in.Measure = prepared, &machine.Measure{Leaf: leaf, Tokens: 190000, Window: 200000, Preparation: prepared}
+	if _, navigates := st.Work.(*machine.Navigation); navigates {
+		in.Preparation = &machine.BranchPreparation{}
 	}
 	queued := machine.PendingMessage(&message.User{Content: []message.UserBlock{message.Text{Text: "queued"}}})
 	run, ok := st.Work.(*machine.Run)
@@ -103,24 +109,40 @@ func (d *desk) inputs(st machine.State) (machine.Inputs, id.EntryID) {
 		for _, c := range phase.Batch.Calls {
 			in.Pending[c.ResultID] = machine.PendingMessage(&message.ToolResult{ToolCallID: call.ID, ToolName: call.Name})
 		}
-	case machine.Starting, machine.AtCheckpoint, machine.Compacting, machine.AwaitingDeferred, machine.FailureDrain:
+	case machine.AwaitingDeferred:
+		response = phase.Deferred.ResponseID
+	case machine.Starting, machine.AtCheckpoint, machine.Compacting, machine.FailureDrain:
 	}
 	return in, response
 }
 
+var prepared = &machine.CompactionPreparation{TokensBefore: 190000, RetainedTail: []message.Message{&message.User{}}}
+
 var call = message.ToolCall{ID: "c", Name: "read", Arguments: jsonv.Obj()}
 
-func observations(response id.EntryID) []machine.Observation {
+func observations(st machine.State, response id.EntryID) []machine.Observation {
 	answered := &message.Assistant{StopReason: message.ToolUse, Content: []message.AssistantBlock{call}}
 	failed := &message.Assistant{StopReason: message.Error, RawStopReason: new("retryable"), ErrorMessage: new("busy")}
-	return []machine.Observation{
+	list := []machine.Observation{
 		nil, machine.Admitted{OutputLimit: 8192, ContextWindow: 200000, RequestAPI: "x"},
 		machine.AdmissionRefused{Error: machine.OperationError{Code: "no_model", Message: "none"}},
 		machine.Responded{ResponseID: response, Message: answered}, machine.Responded{ResponseID: response, Message: failed},
 		machine.OrphanedResponse{ResponseID: response}, machine.Cleared{SourceIndex: 5, Arguments: jsonv.Obj(), Replay: machine.ReplaySafe},
 		machine.Refused{SourceIndex: 5, Result: &message.ToolResult{IsError: true}},
 		machine.ToolSettled{SourceIndex: 4, Result: &message.ToolResult{}, Terminate: true}, machine.OrphanedCall{SourceIndex: 4, StillSafe: true},
+		machine.Asked{SourceIndex: 5, Reason: words.PausedOnApproval, ParkFor: 5000},
 	}
+	s, making := st.Summary()
+	if !making {
+		return list
+	}
+	list = append(list, machine.Verdict{TaskID: s.TaskID, Choice: machine.WriteSummary{}}, machine.Verdict{TaskID: s.TaskID, Choice: machine.DeclineSummary{}})
+	if g, ok := s.Generation.(machine.SummaryPending); ok && g.Request != nil {
+		for _, r := range []machine.SummaryResult{machine.SummaryProduced{Summary: "all"}, machine.SummaryFailed{Retryable: true}} {
+			list = append(list, machine.Summarized{TaskID: s.TaskID, Attempt: g.Attempt, Index: g.Request.Index, Result: r})
+		}
+	}
+	return list
 }
 
 // action is an action in words and stored texts, all of it that a driver acts on.
@@ -131,9 +153,11 @@ func action(a machine.Action) string {
 	case machine.Dispatch:
 		return "dispatch " + effect(a.Effect) + ", then " + a.Next.Value().String() + transaction(a.Tx)
 	case machine.AwaitEffect:
-		return "await " + key(a.Key)
+		return fmt.Sprintf("await %s, until %d", key(a.Key), a.Until)
 	case machine.Wait:
 		return fmt.Sprintf("wait until %d", a.Until)
+	case machine.Park:
+		return fmt.Sprintf("park on %d until %d", len(a.Pauses), a.Until)
 	case machine.Finish:
 		return "finish with " + a.Result.Value().String() + transaction(a.Tx)
 	case machine.Fault:
@@ -146,6 +170,10 @@ func effect(e machine.Effect) string {
 	switch e := e.(type) {
 	case machine.Generate:
 		return fmt.Sprintf("generation %s, attempt %d as %s billed as %s", e.Context.StepID, e.Attempt, e.ResponseID, e.UsageID)
+	case machine.Poll:
+		return fmt.Sprintf("poll %d as %s billed as %s for %s", e.Deferred.Poll, e.ResponseID, e.UsageID, e.Handle.ID)
+	case machine.Summarize:
+		return fmt.Sprintf("request %d of summary %s, attempt %d billed as %s", e.Index, e.Context.TaskID, e.Attempt, e.UsageID)
 	case machine.RunTool:
 		return fmt.Sprintf("call %s %d as %s of %s with %s, replayed %t", e.StepID, e.SourceIndex, e.ResultID, block(e.Call), e.Arguments, e.Replayed)
 	}
@@ -162,6 +190,20 @@ func key(k machine.Key) string {
 		return fmt.Sprintf("clearance of %s %d, %s", k.StepID, k.SourceIndex, block(k.Call))
 	case machine.CallsKey:
 		return fmt.Sprintf("calls %s %v", k.StepID, k.SourceIndexes)
+	case machine.PollAdmissionKey:
+		return "polling of " + k.Handle.ID
+	case machine.MeasureKey:
+		return fmt.Sprintf("size at %s, limit %d", k.Leaf, k.Settings.Limit(64000))
+	case machine.VerdictKey:
+		return "verdict on " + k.TaskID + " for the reason " + string(k.Reason)
+	case machine.SummaryAdmissionKey:
+		return "admission of summary " + k.Context.TaskID
+	case machine.SummaryKey:
+		return fmt.Sprintf("summary %s %d %d", k.TaskID, k.Attempt, k.Index)
+	case machine.RunStartKey:
+		return "what comes first"
+	case machine.RunEndKey:
+		return "whether it goes on"
 	}
 	return "nothing"
 }

@@ -144,7 +144,7 @@ func (c *checker) operation(strand string, op id.OpID) error {
 		}
 	}
 	if hasState {
-		return c.state(subject, state.Value)
+		return c.state(subject, op, state.Value)
 	}
 	return nil
 }
@@ -169,10 +169,18 @@ func (c *checker) intent(subject, strand string, op id.OpID, meta machine.Operat
 }
 
 // state notes what an operation has queued, and checks its open batch.
-func (c *checker) state(subject string, st machine.State) error {
+func (c *checker) state(subject string, op id.OpID, st machine.State) error {
 	if cancel, ok := st.Control.(machine.CancelRequested); ok {
 		c.queue(cancel.DrainedSteer, subject)
 		c.queue(cancel.DrainedFollows, subject)
+	}
+	if s, ok := st.Summary(); ok {
+		if _, ok, err := c.view.Preparation(op, s.TaskID); err != nil || !ok {
+			if err != nil {
+				return err
+			}
+			c.find(OperationWhole, subject, "expected what its summary %s is made from, there is none", s.TaskID)
+		}
 	}
 	run, ok := st.Work.(*machine.Run)
 	if !ok {
@@ -181,8 +189,25 @@ func (c *checker) state(subject string, st machine.State) error {
 	for _, list := range [][]id.EntryID{run.Inbox.Steer, run.Inbox.FollowUp, run.Inbox.Writes} {
 		c.queue(list, subject)
 	}
-	if tools, ok := run.Phase.(machine.RunningTools); ok {
-		return c.batch(subject, tools.Batch)
+	switch phase := run.Phase.(type) {
+	case machine.RunningTools:
+		return c.batch(subject, phase.Batch)
+	case machine.AwaitingDeferred:
+		return c.deferred(subject, phase.Deferred.SourceEntryID)
+	case machine.Starting, machine.AtCheckpoint, machine.Generating, machine.Compacting, machine.FailureDrain:
+	}
+	return nil
+}
+
+// deferred looks for the response whose handle is waited for.
+func (c *checker) deferred(subject string, source id.EntryID) error {
+	rows, err := c.view.Rows().Entries(source)
+	if err != nil {
+		return err
+	}
+	body, _ := rows[source].Body.(entry.Message)
+	if a, ok := body.Message.(*message.Assistant); !ok || a.Deferred == nil {
+		c.find(OperationWhole, subject, "expected the response %s in the tree, with the handle that is waited for", source)
 	}
 	return nil
 }
@@ -211,7 +236,7 @@ func (c *checker) batch(subject string, b machine.Batch) error {
 			}
 		case machine.OutcomeReady:
 			c.queue([]id.EntryID{call.ResultID}, subject)
-		case machine.Planned, machine.InFlight:
+		case machine.Planned, machine.Held, machine.Decided, machine.InFlight:
 			if placed {
 				c.find(BatchWhole, subject, "call %d is not done, but its result %s is in the tree", call.SourceIndex, call.ResultID)
 			}

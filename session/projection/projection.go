@@ -8,7 +8,7 @@
 // # Key types
 //
 // [Policy] (projectors for custom entries and one transform), [CustomView];
-// [Project] and the step of it that answers open calls, [Heal].
+// [Project] and its steps: [Messages], and [Heal], which answers open calls.
 //
 // # Relationships
 //
@@ -30,6 +30,7 @@ package projection
 
 import (
 	"maps"
+	"slices"
 
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
@@ -87,13 +88,19 @@ func (p Policy) CustomTypes() map[string]bool {
 // Project maps a branch, newest entry first and cut at the newest compaction, to
 // messages, oldest first.
 func Project(newestFirst []entry.Entry, p Policy) []message.Message {
-	out := make([]message.Message, 0, len(newestFirst))
-	for i := len(newestFirst) - 1; i >= 0; i-- {
-		out = p.appendEntry(out, newestFirst[i])
-	}
-	out = Heal(out)
+	out := Heal(Messages(newestFirst, p))
 	if p.transform != nil {
 		out = p.transform(out)
+	}
+	return out
+}
+
+// Messages maps a branch to messages, as [Project] does, before open calls are
+// answered and the context is transformed.
+func Messages(newestFirst []entry.Entry, p Policy) []message.Message {
+	out := make([]message.Message, 0, len(newestFirst))
+	for _, e := range slices.Backward(newestFirst) {
+		out = p.appendEntry(out, e)
 	}
 	return out
 }
