@@ -179,10 +179,15 @@ func Fork(p Plan, ids id.Generator) (*session.Session, id.SessionID, id.Generato
 	return forked, self, ids, nil
 }
 
-// generation is how often a source was rewritten.
+// rewritten is what can tell that a session was rewritten: a session file.
+type rewritten interface{ Generation() (int64, error) }
+
+// generation is that of a source, 0 where it has none.
 func generation(v *session.View) (int64, error) {
-	now, err := v.Rows().Snapshot()
-	return now.Generation, err
+	if g, ok := v.Rows().(rewritten); ok {
+		return g.Generation()
+	}
+	return 0, nil
 }
 
 // errRewritten is a source that was rewritten while it was read: what was erased

@@ -16,7 +16,6 @@ import (
 	"github.com/loom-run/loom/session/check"
 	"github.com/loom-run/loom/session/repo"
 	"github.com/loom-run/loom/session/sessiontest"
-	"github.com/loom-run/loom/storage"
 	"github.com/loom-run/loom/storage/sqlite"
 )
 
@@ -156,9 +155,9 @@ type lazily struct {
 	path string
 }
 
-func (l *lazily) Snapshot(...storage.CellRange) (storage.Snapshot, error) {
+func (l *lazily) Generation() (int64, error) {
 	s, err := sqlite.Peek(l.path)
-	return storage.Snapshot{Generation: s.Generation}, err
+	return s.Generation, err
 }
 
 var _ check.Store = (*sqlite.Reader)(nil)

@@ -70,21 +70,40 @@ func TestAPlaceThatCannotBeWrittenIsRead(t *testing.T) {
 		}
 		writeFile(t, left+suffix, string(content))
 	}
-	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
+	cut := filepath.Join(dir, "cut.db") // its journal would have to be carried out first
+	for name, content := range journalBesideLog(t) {
+		if suffix := strings.TrimPrefix(name, "session.db"); suffix != "-wal" {
+			writeFile(t, cut+suffix, string(content))
+		}
+	}
+	seen := t.TempDir() // the same place, where it cannot be written
+	if err := unix.Mount(dir, seen, "", unix.MS_BIND, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := unix.Unmount(seen, unix.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := unix.Mount("", seen, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
 		t.Skipf("cannot make it read-only: %v", err)
 	}
+	in := func(path string) string { return filepath.Join(seen, filepath.Base(path)) }
 	before := folder(t, cfg.Path)
-	for name, path := range map[string]string{"closed": cfg.Path, "beside its writer": live.Path} {
+	for name, path := range map[string]string{"closed": in(cfg.Path), "beside its writer": in(live.Path)} {
 		if sum, err := Peek(path); err != nil || sum.Stats.Messages != 3 {
 			t.Errorf("%s: %+v, %v", name, sum, err)
 			continue
 		}
 		sound(t, path)
 	}
-	if _, err := Peek(left); !errors.Is(err, storage.ErrReadOnly) {
+	if _, err := Peek(in(left)); !errors.Is(err, storage.ErrReadOnly) {
 		t.Errorf("a log without its index: %v", err)
 	}
-	for name, path := range map[string]string{"old": cfg.Path, "new": filepath.Join(dir, "new.db")} {
+	if _, err := Peek(in(cut)); !errors.Is(err, storage.ErrReadOnly) {
+		t.Errorf("a journal: %v", err)
+	}
+	for name, path := range map[string]string{"old": in(cfg.Path), "new": in("new.db")} {
 		writing := cfg
 		writing.Path = path
 		_, err := Open(writing)
@@ -97,14 +116,11 @@ func TestAPlaceThatCannotBeWrittenIsRead(t *testing.T) {
 	}
 
 	// Another mount of the same place can write.
-	r, err := OpenReader(cfg.Path)
+	r, err := OpenReader(in(cfg.Path))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
 	cfg.Owner = "second"
 	mustOpen(t, cfg)
 	_, err = r.Stats()

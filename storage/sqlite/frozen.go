@@ -35,7 +35,7 @@ func (c *conn) unmoved() error {
 	if err != nil {
 		return err
 	}
-	if now.size == c.still.size && now.modified.Equal(c.still.modified) && quiet(c.path) != accessPassive {
+	if now.size == c.still.size && now.modified.Equal(c.still.modified) && !holds(c.path+"-wal") {
 		return nil
 	}
 	return &storage.BackendFault{
@@ -44,8 +44,9 @@ func (c *conn) unmoved() error {
 }
 
 // freezable reports that an opening failed only because SQLite could make no file
-// beside a session that has no log. Such a file holds everything that was committed.
+// beside a session that has no log and no journal. Such a file holds everything that
+// was committed, and nothing else.
 func freezable(path string, a access, err error) bool {
 	f := classify(err)
-	return a == accessTidy && (f == faultOpen || f == faultReadOnly) && unwritable(filepath.Dir(path)) && quiet(path) != accessPassive
+	return a == accessTidy && (f == faultOpen || f == faultReadOnly) && unwritable(filepath.Dir(path)) && !holds(path+"-wal") && !holds(path+"-journal")
 }

@@ -148,12 +148,20 @@ func checkPath(path string, create bool) error {
 	return nil
 }
 
-// quiet is the access that reads a file and leaves no trace: see the format page.
+// quiet is the access that reads a file and leaves no trace: see the format page. A
+// power cut may leave a journal that somebody must carry out before anything can be
+// read, log or not.
 func quiet(path string) access {
-	if log, err := os.Stat(path + "-wal"); err == nil && log.Size() > 0 {
+	if holds(path+"-wal") && !holds(path+"-journal") {
 		return accessPassive
 	}
 	return accessTidy
+}
+
+// holds reports whether there is a file with content.
+func holds(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Size() > 0
 }
 
 // refuse looks at a file with a log beside it and returns the refusal, if there
