@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 )
 
 // Others names what lies in the folder besides blobs: halves that are being written,
@@ -22,6 +23,10 @@ func (s *Store) Others() (names []string, err error) {
 	}
 	return names, nil
 }
+
+// Half reports whether a file of that name is one that is being written, or that a
+// killed process was writing: see [Store.Sweep].
+func Half(name string) bool { return strings.HasPrefix(name, tempPrefix) }
 
 // Raw opens a blob for a search: unlike [Store.Open] it yields a damaged one too, as
 // it is.

@@ -32,4 +32,5 @@
 //     neighbour, and never counts as the most harmless one.
 //   - A row names the packages that mint its word. A test of the house compares
 //     them with the code in both directions, so a word that nothing mints says so.
+//     The reference of the wire lists all of this and is rewritten by `make docs`.
 package words

@@ -24,6 +24,8 @@ const (
 	NoModel     Exit = 5
 	Stopped     Exit = 6
 	NotFound    Exit = 7
+	Remains     Exit = 8
+	Unsearched  Exit = 9
 	OutputLost  Exit = 74
 	Interrupted Exit = 130
 )
@@ -45,6 +47,8 @@ func Exits() []ExitRow {
 		{NoModel, "the model is unknown, has no key, or cannot be used"},
 		{Stopped, "a rule, a limit of turns or an open decision stopped the run; it can be resumed or prompted again"},
 		{NotFound, "no such session"},
+		{Remains, "loom erase: the text is left somewhere, and the answer says where and why"},
+		{Unsearched, "loom erase: some place was not searched, and the answer says which and why; where it was searched the text is gone"},
 		{OutputLost, "standard output was closed or could not be written, or the disk is full; the session has what was committed"},
 		{Interrupted, "interrupted"},
 	}

@@ -123,7 +123,7 @@ func (a *app) root() *cobra.Command {
 	root.Flags().SortFlags = false
 	root.Flags().BoolVarP(&asPrint, "print", "p", false, "run PROMPT and print the answer, as loom run does")
 	o.flags(root)
-	root.AddCommand(a.runCommand(), a.resumeCommand(), a.forkCommand(), a.sessionsCommand(), a.checkCommand(), a.versionCommand())
+	root.AddCommand(a.runCommand(), a.resumeCommand(), a.forkCommand(), a.sessionsCommand(), a.checkCommand(), a.eraseCommand(), a.versionCommand())
 	return root
 }
 

@@ -42,7 +42,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exit": exit, "keep": keep, "result": result, "model": serve, "await": await, "asked": asked, "damaged": damaged,
-			"find": find, "flip": flip, "patch": patch, "truncate": truncate,
+			"find": find, "flip": flip, "holds": holds, "lacks": lacks, "patch": patch, "truncate": truncate,
 		},
 	})
 }
@@ -177,6 +177,29 @@ func find(ts *testscript.TestScript, _ bool, args []string) {
 		ts.Fatalf("standard output has no match of %s", args[1])
 	}
 	ts.Setenv(args[0], m[1])
+}
+
+// holds TEXT demands that some file of the state root has the text; lacks TEXT that
+// none has.
+func holds(ts *testscript.TestScript, _ bool, args []string) { searched(ts, args, true) }
+
+func lacks(ts *testscript.TestScript, _ bool, args []string) { searched(ts, args, false) }
+
+func searched(ts *testscript.TestScript, args []string, want bool) {
+	var in []string
+	err := filepath.WalkDir(ts.Getenv("LOOM_HOME"), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if bytes.Contains(content, []byte(args[0])) {
+			in = append(in, path)
+		}
+		return err
+	})
+	if err != nil || (len(in) > 0) != want {
+		ts.Fatalf("the text is in %v, %v", in, err)
+	}
 }
 
 // lastObject is the last line of standard output.

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-const coverageFile = "docs/core-coverage.md"
+// coverageFiles are the tables that say what is named, where it is and what shows it.
+var coverageFiles = []string{"docs/core-coverage.md", clientCoverage}
 
 var (
 	// goName is a name of this module in a coverage table: the package by its path, then an exported name, or a method or field of one.
@@ -91,7 +92,7 @@ func declare(names map[string]bool, s ast.Spec) {
 type vocabulary struct{ code, tests map[string]map[string]bool }
 
 // coverageFaults checks every table row of the document: a Go name that exists or a reason, and a test that exists wherever there is a Go name.
-func coverageFaults(doc string, v vocabulary) (faults []string) {
+func coverageFaults(file, doc string, v vocabulary) (faults []string) {
 	rows := 0
 	for n, line := range strings.Split(doc, "\n") {
 		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| named |") {
@@ -99,7 +100,7 @@ func coverageFaults(doc string, v vocabulary) (faults []string) {
 		}
 		rows++
 		bad := func(format string, args ...any) {
-			faults = append(faults, fmt.Sprintf("%s:%d: %s", coverageFile, n+1, fmt.Sprintf(format, args...)))
+			faults = append(faults, fmt.Sprintf("%s:%d: %s", file, n+1, fmt.Sprintf(format, args...)))
 		}
 		cells := strings.Split(strings.Trim(line, "|"), "|")
 		if len(cells) != 4 {
@@ -122,7 +123,7 @@ func coverageFaults(doc string, v vocabulary) (faults []string) {
 		}
 	}
 	if rows == 0 {
-		faults = append(faults, coverageFile+" has no row that reads as one")
+		faults = append(faults, file+" has no row that reads as one")
 	}
 	return faults
 }
@@ -176,7 +177,10 @@ func theVocabulary(t *testing.T) vocabulary {
 }
 
 func TestCoverageNamesWhatExists(t *testing.T) {
-	report(t, coverageFaults(string(readTracked(t, coverageFile)), theVocabulary(t)))
+	v := theVocabulary(t)
+	for _, file := range coverageFiles {
+		report(t, coverageFaults(file, string(readTracked(t, file)), v))
+	}
 }
 
 func TestCoverageCanFail(t *testing.T) {
@@ -190,7 +194,7 @@ func TestCoverageCanFail(t *testing.T) {
 		tests: map[string]map[string]bool{"core/id": {"TestParse": true}},
 	}
 	const head = "| named | here | shown by | note |\n|---|---|---|---|\n"
-	wantFaults(t, coverageFaults(head+"| ids | `core/id.ID` `core/id.ID.Raw` `core/id.ID.Time` `core/id.Source.Next` `core/id.Max` `core/id.Parse` | `core/id.TestParse` | |\n"+
+	wantFaults(t, coverageFaults("c.md", head+"| ids | `core/id.ID` `core/id.ID.Raw` `core/id.ID.Time` `core/id.Source.Next` `core/id.Max` `core/id.Parse` | `core/id.TestParse` | |\n"+
 		"| erasing | later: another step does it | | |\n| plans | settled: another way, by `words` | `core/id.TestParse` | |\n", v))
 	for row, want := range map[string]string{
 		"| ids | `core/id.Gone` | `core/id.TestParse` | |":    "nothing is called core/id.Gone",
@@ -207,7 +211,7 @@ func TestCoverageCanFail(t *testing.T) {
 		"| ids | `core/id.ID` | `core/id.TestParse` |":        "3 cells",
 		"no table": "has no row",
 	} {
-		if faults := coverageFaults(head+row+"\n", v); !strings.Contains(strings.Join(faults, "\n"), want) {
+		if faults := coverageFaults("c.md", head+row+"\n", v); !strings.Contains(strings.Join(faults, "\n"), want) {
 			t.Errorf("%s: %v, want %q", row, faults, want)
 		}
 	}

@@ -486,7 +486,14 @@ func (s *source) ScanUsage(q storage.UsageQuery) ([]entry.UsageRow, error) {
 	return s.Reader.ScanUsage(q)
 }
 
-func (s *source) Generation() (int64, error) { return s.generation, s.read() }
+func (s *source) Snapshot(of ...storage.CellRange) (storage.Snapshot, error) {
+	if err := s.read(); err != nil {
+		return storage.Snapshot{}, err
+	}
+	snap, err := s.Reader.Snapshot(of...)
+	snap.Generation = s.generation
+	return snap, err
+}
 
 func TestASourceThatFailsAtAnyReadIsNotForked(t *testing.T) {
 	broken := errors.New("broken")

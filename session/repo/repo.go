@@ -179,15 +179,10 @@ func Fork(p Plan, ids id.Generator) (*session.Session, id.SessionID, id.Generato
 	return forked, self, ids, nil
 }
 
-// rewritten is what can tell that a session was rewritten: a session file.
-type rewritten interface{ Generation() (int64, error) }
-
-// generation is that of a source, 0 where it has none.
+// generation is how often a source was rewritten.
 func generation(v *session.View) (int64, error) {
-	if g, ok := v.Rows().(rewritten); ok {
-		return g.Generation()
-	}
-	return 0, nil
+	now, err := v.Rows().Snapshot()
+	return now.Generation, err
 }
 
 // errRewritten is a source that was rewritten while it was read: what was erased

@@ -16,6 +16,7 @@ import (
 	"github.com/loom-run/loom/session/check"
 	"github.com/loom-run/loom/session/repo"
 	"github.com/loom-run/loom/session/sessiontest"
+	"github.com/loom-run/loom/storage"
 	"github.com/loom-run/loom/storage/sqlite"
 )
 
@@ -155,9 +156,9 @@ type lazily struct {
 	path string
 }
 
-func (l *lazily) Generation() (int64, error) {
+func (l *lazily) Snapshot(...storage.CellRange) (storage.Snapshot, error) {
 	s, err := sqlite.Peek(l.path)
-	return s.Generation, err
+	return storage.Snapshot{Generation: s.Generation}, err
 }
 
 var _ check.Store = (*sqlite.Reader)(nil)
