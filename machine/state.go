@@ -4,6 +4,7 @@ import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/core/words"
 )
 
 // State is the total program counter of an operation (register op.state). It is
@@ -142,9 +143,9 @@ type CompactionReason string
 
 // The reasons. A compaction inside a run is never manual.
 const (
-	ReasonManual    CompactionReason = "manual"
-	ReasonThreshold CompactionReason = "threshold"
-	ReasonOverflow  CompactionReason = "overflow"
+	ReasonManual    = CompactionReason(words.CompactedByHand)
+	ReasonThreshold = CompactionReason(words.CompactedAtLimit)
+	ReasonOverflow  = CompactionReason(words.CompactedOnOverflow)
 )
 
 // Checkpoint is what a run decides from.

@@ -35,7 +35,7 @@ func (o *once) do(ctx context.Context, key, path string, body []byte, act func()
 	if key == "" {
 		return act()
 	}
-	digest := sha256.Sum256(append([]byte(path+"\x00"), body...))
+	digest := digestOf(path, body)
 	o.mu.Lock()
 	if earlier, ok := o.known[key]; ok {
 		o.mu.Unlock()
@@ -65,6 +65,15 @@ func (o *once) do(ctx context.Context, key, path string, body []byte, act func()
 		mine.answer = answer
 	}
 	return answer, err
+}
+
+// digestOf tells requests apart.
+func digestOf(path string, body []byte) (sum [sha256.Size]byte) {
+	h := sha256.New()
+	h.Write([]byte(path + "\x00"))
+	h.Write(body)
+	h.Sum(sum[:0])
+	return sum
 }
 
 // errUnfinished answers who waits for a request that did not come to an end.

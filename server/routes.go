@@ -73,7 +73,10 @@ func handle[Q, R any](s *Server, route wire.Route[Q, R], do func(*http.Request, 
 		}
 		body, err := s.once.do(r.Context(), key, r.URL.Path, data, func() ([]byte, error) {
 			answer, err := do(r, q)
-			return wire.Encode(answer), err
+			if err != nil {
+				return nil, err
+			}
+			return wire.Encode(answer), nil
 		})
 		if err == nil {
 			send(w, route.Status, body)

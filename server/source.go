@@ -27,7 +27,8 @@ type Source interface {
 	Entries(from, to int64, limit int) ([]entry.Entry, error)
 	// Results returns the results of runs with from ≤ seq ≤ to, by ascending seq.
 	Results(from, to int64) ([]Result, error)
-	// Newest returns the newest rows, the newest first.
+	// Newest returns the newest rows, the newest first: at most limit, and fewer, with
+	// at least one, when they are large.
 	Newest(limit int) ([]entry.Entry, error)
 }
 
@@ -54,6 +55,9 @@ var resultPrefix = machine.ResultKey(id.OpID{})
 
 // firstGeneration is the generation of a session that was never rewritten.
 const firstGeneration = 1
+
+// newestBytes bounds the newest rows that are read for a glance.
+const newestBytes = 1 << 20
 
 // readBytes bounds the rows that are read at once.
 const readBytes = 8 << 20
@@ -97,7 +101,7 @@ func (s sessionSource) Entries(from, to int64, limit int) ([]entry.Entry, error)
 }
 
 func (s sessionSource) Newest(limit int) ([]entry.Entry, error) {
-	return s.session.Rows().ScanEntries(storage.EntryQuery{Order: storage.NewestFirst, Limit: &limit})
+	return s.session.Rows().ScanEntries(storage.EntryQuery{Order: storage.NewestFirst, Limit: &limit, Bytes: newestBytes})
 }
 
 // Results lists all results, but only when there is one that is new enough: that

@@ -135,9 +135,9 @@ const (
 
 // CompactionTriggers is the closed set.
 var CompactionTriggers = of("what made a strand be compacted",
-	planned(CompactedByHand),
-	planned(CompactedAtLimit),
-	planned(CompactedOnOverflow),
+	minted(CompactedByHand, "machine"),
+	minted(CompactedAtLimit, "machine"),
+	minted(CompactedOnOverflow, "machine"),
 )
 
 // HookPhase is how far a hook is.

@@ -22,8 +22,8 @@
 //	nonempty  text of at least one byte
 //	max=N     text of at most N bytes; K and M are 2^10 and 2^20
 //	min=N     a count of at least N
-//	lenient   a pointer whose malformed value reads as absent: it explains the
-//	          rest and does not change it
+//	lenient   a pointer whose malformed value reads as absent, but not in a request:
+//	          it explains the rest and does not change it
 //
 // An embedded struct lends its fields. Integers are counts, 0 to 2^53-1, so that
 // they are exact in every client language. A type with a method Check is asked

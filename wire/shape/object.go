@@ -126,7 +126,7 @@ func (f *field) decode(x jsonv.Value, into reflect.Value, m mode) (ok bool, err 
 	if f.pointer {
 		p := reflect.New(place.Type().Elem())
 		if err := f.codec.decode(x, p.Elem(), m); err != nil {
-			if f.lenient {
+			if f.lenient && !m.exact {
 				return false, nil
 			}
 			return false, adopt(f.name, err)
@@ -162,6 +162,9 @@ func (c *object) describe() *Desc {
 	return d
 }
 
+// firstElements is how many elements a list has room for before any was read.
+const firstElements = 16
+
 // list is a slice.
 type list struct {
 	typ  reflect.Type
@@ -183,8 +186,15 @@ func (c *list) decode(v jsonv.Value, into reflect.Value, m mode) error {
 	if v.Kind() != jsonv.Array {
 		return refuse(m, "an array", v)
 	}
-	out := reflect.MakeSlice(c.typ, v.Len(), v.Len())
+	// It grows with what was read: millions of elements of which the first is wrong
+	// must not be paid for.
+	out := reflect.New(c.typ).Elem()
+	out.Set(reflect.MakeSlice(c.typ, 0, min(v.Len(), firstElements)))
 	for i, x := range v.Elems() {
+		if i == out.Cap() {
+			out.Grow(1)
+		}
+		out.SetLen(i + 1)
 		if err := c.elem.decode(x, out.Index(i), m); err != nil {
 			return adopt("["+strconv.Itoa(i)+"]", err)
 		}
