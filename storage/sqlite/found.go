@@ -5,9 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-
-	"github.com/loom-run/loom/core/corrupt"
-	"github.com/loom-run/loom/storage"
+	"strings"
 )
 
 // blank is a session file before its session: the tables, the switch to the log, and
@@ -49,14 +47,15 @@ func createFile(path string) error {
 // isBlank reports whether a file without a version holds no row of any kind: its
 // maker was killed before the session row was written, and nobody was told of it.
 func isBlank(c *conn) (bool, error) {
-	if _, _, err := c.one("SELECT 1 FROM session, writer_lease, ids, entries, usage_ledger, registers LIMIT 0"); err != nil {
+	tables := [...]string{"session", "writer_lease", "ids", "entries", "usage_ledger", "registers"}
+	if _, _, err := c.one("SELECT 1 FROM " + strings.Join(tables[:], ", ") + " LIMIT 0"); classify(err) == faultOther && err != nil {
 		return false, nil //nolint:nilerr // other tables: its version says the rest
+	} else if err != nil {
+		return false, err
 	}
-	for _, table := range []string{"session", "writer_lease", "ids", "entries", "usage_ledger", "registers"} {
-		if _, some, err := c.one("SELECT 1 FROM " + table); err != nil {
-			return false, &storage.CorruptRow{Report: corrupt.New("sqlite.Open", table, "a readable table", err.Error())}
-		} else if some {
-			return false, nil
+	for _, table := range tables {
+		if _, some, err := c.one("SELECT 1 FROM " + table); err != nil || some {
+			return false, err
 		}
 	}
 	return true, nil

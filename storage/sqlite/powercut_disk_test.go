@@ -38,15 +38,15 @@ func record(t testing.TB, folder string) *recording {
 	return r
 }
 
-func (r *recording) see(c ioCall) int32 {
+func (r *recording) see(c ioCall) answer {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch c.kind {
 	case ioRead, ioIndex:
-		return 0
+		return answer{}
 	case ioOpen:
 		if r.known[c.name] {
-			return 0
+			return answer{}
 		}
 		// By us, past SQLite: found and createFile flush what they write.
 		c.kind = ioCreate
@@ -54,7 +54,7 @@ func (r *recording) see(c ioCall) int32 {
 	case ioCreate, ioWrite, ioTruncate, ioSync, ioDelete, ioRename:
 	}
 	r.note(c)
-	return 0
+	return answer{instead: c.kind == ioSync} // the model is the disk
 }
 
 // note adds a call; the lock is held.

@@ -51,9 +51,15 @@ func (c ioCall) String() string {
 	return fmt.Sprintf("%s of %s at %d, %d bytes", c.kind, c.name, c.at, len(c.data))
 }
 
-// watcher sees a call before it happens. Another code than SQLITE_OK is SQLite's
-// answer, and the call does not happen. It may be called from several goroutines.
-type watcher func(ioCall) (code int32)
+// watcher sees a call before it happens. It may be called from several goroutines.
+type watcher func(ioCall) answer
+
+// answer says what becomes of a call. The zero answer lets it happen.
+type answer struct {
+	instead bool  // it does not happen, and
+	code    int32 // that is the result, SQLITE_OK included
+	part    int   // of a write: so many bytes are written all the same
+}
 
 // watched is the state of the wrapped file system of this process.
 var watched struct {
@@ -159,8 +165,8 @@ func watchedOpen(tls *libc.TLS, _, name, file uintptr, flags int32, out uintptr)
 	}
 	opened := pointed[lib.Tsqlite3_file](file)
 	opened.FpMethods = 0
-	if code := w(call); code != lib.SQLITE_OK {
-		return code
+	if a := w(call); a.instead {
+		return a.code
 	}
 	code := open(tls, watched.vfs, name, file, flags, out)
 	if code != lib.SQLITE_OK || opened.FpMethods == 0 {
@@ -194,8 +200,8 @@ func tableFor(tls *libc.TLS, own uintptr) uintptr {
 func watchedDelete(tls *libc.TLS, _, name uintptr, syncFolder int32) int32 {
 	path := libc.GoString(name)
 	if w := watcherOf(path); w != nil {
-		if code := w(ioCall{kind: ioDelete, name: filepath.Base(path), folder: syncFolder != 0}); code != lib.SQLITE_OK {
-			return code
+		if a := w(ioCall{kind: ioDelete, name: filepath.Base(path), folder: syncFolder != 0}); a.instead {
+			return a.code
 		}
 	}
 	return method[dropFunc](pointed[lib.Tsqlite3_vfs](watched.vfs).FxDelete)(tls, watched.vfs, name, syncFolder)
@@ -211,43 +217,53 @@ func watchedClose(tls *libc.TLS, file uintptr) int32 {
 
 func watchedRead(tls *libc.TLS, file, buffer uintptr, n int32, at int64) int32 {
 	f := fileOf(file)
-	if code := f.watch(ioCall{kind: ioRead, name: f.name, at: at}); code != lib.SQLITE_OK {
-		return code
+	if a := f.watch(ioCall{kind: ioRead, name: f.name, at: at}); a.instead {
+		return a.code
 	}
 	return method[moveFunc](f.methods.FxRead)(tls, file, buffer, n, at)
 }
 
 func watchedWrite(tls *libc.TLS, file, buffer uintptr, n int32, at int64) int32 {
 	f := fileOf(file)
+	write := method[moveFunc](f.methods.FxWrite)
 	data := unsafe.Slice(pointed[byte](buffer), int(n))
-	if code := f.watch(ioCall{kind: ioWrite, name: f.name, at: at, data: append([]byte(nil), data...)}); code != lib.SQLITE_OK {
-		return code
+	if a := f.watch(ioCall{kind: ioWrite, name: f.name, at: at, data: append([]byte(nil), data...)}); a.instead {
+		if a.part > 0 {
+			if code := write(tls, file, buffer, int32(a.part), at); code != lib.SQLITE_OK {
+				return code
+			}
+		}
+		return a.code
 	}
-	return method[moveFunc](f.methods.FxWrite)(tls, file, buffer, n, at)
+	return write(tls, file, buffer, n, at)
 }
 
 func watchedTruncate(tls *libc.TLS, file uintptr, size int64) int32 {
 	f := fileOf(file)
-	if code := f.watch(ioCall{kind: ioTruncate, name: f.name, at: size}); code != lib.SQLITE_OK {
-		return code
+	if a := f.watch(ioCall{kind: ioTruncate, name: f.name, at: size}); a.instead {
+		return a.code
 	}
 	return method[sizeFunc](f.methods.FxTruncate)(tls, file, size)
 }
 
 func watchedSync(tls *libc.TLS, file uintptr, flags int32) int32 {
 	f := fileOf(file)
-	if code := f.watch(ioCall{kind: ioSync, name: f.name, folder: f.folder}); code != lib.SQLITE_OK {
-		return code
+	a := f.watch(ioCall{kind: ioSync, name: f.name, folder: f.folder})
+	if a.instead && a.code != lib.SQLITE_OK {
+		return a.code
 	}
 	f.folder = false
+	if a.instead {
+		return a.code
+	}
 	return method[syncFunc](f.methods.FxSync)(tls, file, flags)
 }
 
 func watchedIndex(tls *libc.TLS, file uintptr, region, size, extend int32, out uintptr) int32 {
 	f := fileOf(file)
 	if extend != 0 {
-		if code := f.watch(ioCall{kind: ioIndex, name: f.name, at: int64(region)}); code != lib.SQLITE_OK {
-			return code
+		if a := f.watch(ioCall{kind: ioIndex, name: f.name, at: int64(region)}); a.instead {
+			return a.code
 		}
 	}
 	return method[shmFunc](f.methods.FxShmMap)(tls, file, region, size, extend, out)
