@@ -466,6 +466,9 @@ func (p *place) reopen() (found string, err error) {
 	if err != nil {
 		return "", err
 	}
+	if err := p.migrated(s); err != nil {
+		return "", err
+	}
 	if left, _ := filepath.Glob(p.cfg.Path + rewriteSuffix + "*"); len(left) > 0 {
 		return "", fmt.Errorf("an interrupted rewrite left %q", left)
 	}
@@ -481,8 +484,24 @@ func (p *place) reopen() (found string, err error) {
 	return found, err
 }
 
+// migrated checks that a session has the format of the build that opened it.
+func (p *place) migrated(s *Store) error {
+	if p.cfg.format == nil {
+		return nil
+	}
+	var version int64
+	err := s.w.once("PRAGMA user_version", func(r row) { version, _ = r[0].(int64) })
+	if err == nil && version != p.cfg.format.version {
+		err = fmt.Errorf("it is opened in format %d", version)
+	}
+	return err
+}
+
 // look checks the file as somebody does who has not opened it.
 func (p *place) look() error {
+	if p.cfg.format != nil {
+		return nil // readers know one format
+	}
 	findings, err := Check(p.cfg.Path)
 	if err == nil && len(findings) > 0 {
 		err = fmt.Errorf("check: %v", findings)

@@ -24,6 +24,7 @@ type trial struct {
 	lies   bool // the disk says that it has flushed, and has not
 	rounds int  // fates of each cut that are drawn, besides the two extremes
 	most   int  // images that are opened; 0 for all
+	format *format
 }
 
 func newTrial(l *watchedSession) *trial {
@@ -118,6 +119,7 @@ func (r *trial) open(t testing.TB) (outcomes []outcome, cuts int) {
 	var wg sync.WaitGroup
 	for w := range 2 {
 		p := newPlace(t, 1000+uint64(w))
+		p.cfg.format = r.format
 		wg.Go(func() {
 			for n := range work {
 				outcomes[n] = p.try(list[n])
@@ -254,58 +256,3 @@ func TestAPartOfABatchIsSeen(t *testing.T) {
 		t.Errorf("the parts of a batch go unnoticed: %s", all)
 	}
 }
-
-// A cut between the switch to the log and the first flush of it may leave the journal
-// of the switch beside a log. The journal must be carried out first, so even who only
-// looks writes.
-func TestAJournalBesideALogIsCarriedOut(t *testing.T) {
-	files := journalBesideLog(t)
-	for name, open := range map[string]func(Config) error{
-		"open":  func(cfg Config) error { s, err := Open(cfg); return closeIf(s != nil, s, err) },
-		"read":  func(cfg Config) error { r, err := OpenReader(cfg.Path); return closeIf(r != nil, r, err) },
-		"peek":  func(cfg Config) error { _, err := Peek(cfg.Path); return err },
-		"check": func(cfg Config) error { _, err := Check(cfg.Path); return err },
-	} {
-		p := newPlace(t, 1)
-		if err := p.lay(files); err != nil {
-			t.Fatal(err)
-		}
-		if err := open(p.cfg); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		if _, err := p.reopen(); err != nil {
-			t.Errorf("after %s: %v", name, err)
-		}
-	}
-}
-
-func journalBesideLog(t *testing.T) map[string][]byte {
-	t.Helper()
-	l := recorded(t, Full, func(l *watchedSession) {
-		writeFile(t, l.cfg.Path, "") // as a session begins where a blank file cannot be placed
-		l.short()
-	})
-	d := newDisk(l.rec.base)
-	for _, c := range l.rec.calls {
-		if c.name == "session.db-wal" && c.kind == ioSync {
-			break
-		}
-		d.apply(c)
-	}
-	files := d.image(&latestName{len(d.pending)})
-	if len(files["session.db-journal"]) == 0 || len(files["session.db-wal"]) == 0 {
-		t.Fatalf("the image has %v", slices.Sorted(maps.Keys(files)))
-	}
-	return files
-}
-
-// latestName is the fate that of all changes of the folder only the last is durable.
-type latestName struct{ left int }
-
-func (f *latestName) change() bool {
-	f.left--
-	return f.left == 0
-}
-
-func (f *latestName) sector() bool                { return true }
-func (f *latestName) beyond(int64) ([]byte, bool) { return nil, false }
