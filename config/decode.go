@@ -25,7 +25,7 @@ const (
 )
 
 // reserved are names that models of the program itself have.
-var reserved = []string{"demo", "replay"}
+var reserved = []string{"demo", "replay", "anthropic", "gemini", "openai", "openai-responses"}
 
 // Decode reads a file. builtin reports whether a model is known without being in the file, so that roles may name it.
 //

@@ -2,16 +2,17 @@
 //
 // # Purpose
 //
-// A person says demo, a name from the list, or openai/ID; a session stores an identity. Both lead here, and what cannot work is refused before
-// anything is sent: an unknown name with the names that exist, a missing key with the variable that holds it.
+// A person says demo, a name of loom.toml or of the built-in list, or VENDOR/ID; a session stores an identity. Both lead here, and what cannot work is
+// refused before anything is sent: an unknown name with the names that exist, a missing key with the variable that holds it.
 //
 // # Key types
 //
-// [Resolve] and [ResolveIdentity] yield a [Choice]; [Choice.Open] builds its provider from [Ports]. [List] is the built-in list.
+// [Catalogue] is what there is, made of a [Config]. [Catalogue.Choose] and [Catalogue.Find] yield a [Choice]; [Choice.Open] builds its provider from
+// [Ports]. [Catalogue.Routes] lists what there is, for people.
 //
 // # Relationships
 //
-// Imports provider, its dialects demo and openaichat, and core/jsonv. Imported by node.
+// Imports config, provider, provider/route, provider/price, provider/remote, provider/recording and the dialects. Imported by node.
 //
 // # Traffic
 //
@@ -19,41 +20,36 @@
 //
 // # Invariants
 //
-//   - The environment is read through the function that is given, and nowhere else.
-//   - The list states facts, it does not forbid: openai/ID takes any id. Facts of a model that is not listed are unknown, which is zero.
-//   - A model name, once stored, resolves to the same identity for ever.
+//   - The environment, secrets and recordings are read through the functions that are given, and nowhere else. A secret is asked for when a request needs it.
+//   - The list states facts, it does not forbid: VENDOR/ID takes any id. Facts of a model that is not listed are unknown, which is zero.
+//   - A model name, once stored, resolves to the same identity for ever, or says what became of it.
+//   - A price is of the file, or stands in the list with its source and date; there is no other.
 package catalogue
 
 import (
-	_ "embed"
 	"fmt"
 	"net/http"
 	"net/url"
-	"regexp"
+	"slices"
 	"strings"
-	"sync"
 	"unicode"
 
-	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/config"
 	"github.com/loom-run/loom/provider"
+	"github.com/loom-run/loom/provider/anthropic"
 	"github.com/loom-run/loom/provider/demo"
+	"github.com/loom-run/loom/provider/gemini"
 	"github.com/loom-run/loom/provider/openaichat"
+	"github.com/loom-run/loom/provider/openairesponses"
+	"github.com/loom-run/loom/provider/recording"
 	"github.com/loom-run/loom/provider/remote"
 )
 
-// The variables that configure the OpenAI dialect.
-const (
-	KeyVariable  = "OPENAI_API_KEY"
-	BaseVariable = "OPENAI_BASE_URL"
-)
-
-// DefaultBase is used when no base URL is configured.
-const DefaultBase = "https://api.openai.com/v1"
-
 const (
 	demoName   = "demo"
-	openaiName = "openai"
-	maxID      = 256 // bytes
+	replayName = "replay"
+	maxID      = 256  // bytes
+	maxPath    = 4096 // bytes, of a recording
 )
 
 // Reason says why a model was chosen.
@@ -62,9 +58,23 @@ type Reason string
 // The reasons.
 const (
 	Asked  Reason = "asked"  // by name
+	Role   Reason = "role"   // nothing was asked; the main role of the file names it
 	HasKey Reason = "key"    // nothing was asked; a key is configured
 	NoKey  Reason = "no_key" // nothing was asked and no key is configured, so it is the demo; people must be told
 )
+
+// Config is what a catalogue is made of.
+type Config struct {
+	File config.File
+	// Profile chooses the roles of a profile of the file; empty is none.
+	Profile string
+	// Env is the environment; an absent variable is the empty string.
+	Env func(string) string
+	// Secret runs the command of a secret, at most once; empty is a command that gave nothing. Nil where there are no commands.
+	Secret func(name string) string
+	// ReadRecording returns the text of a recording; nil where none can be played.
+	ReadRecording func(path string) (string, error)
+}
 
 // Ports are what a provider is given by whoever builds it.
 type Ports struct {
@@ -74,70 +84,165 @@ type Ports struct {
 	UserAgent string
 	// Proxy chooses the proxy of a request; nil is none.
 	Proxy func(*http.Request) (*url.URL, error)
-	// Limits bounds each attempt; the zero value means the defaults.
-	Limits remote.Limits
+	// Record keeps what passes; nil keeps nothing.
+	Record *recording.Recorder
 }
 
-// Choice is a model that can be used.
-type Choice struct {
-	Model  provider.Model
-	Reason Reason
-	open   func(Ports) (provider.Provider, error)
+// Catalogue is the models that there are.
+type Catalogue struct {
+	cfg   Config
+	roles config.Roles
 }
 
-// Open builds the provider. It is an io.Closer when it holds connections.
-func (c Choice) Open(p Ports) (provider.Provider, error) { return c.open(p) }
-
-// Resolve finds the model that spec names: "demo", a name of the [List], or "openai/" and any id. An empty spec chooses: the list's default when a
-// key is configured, otherwise the demo. env is the environment; an absent variable is the empty string.
-//
-// The error is a [*provider.Error]: NotFound for an unknown name, MissingKey, or InvalidRequest for a base URL that cannot be used.
-func Resolve(spec string, env func(string) string) (Choice, error) {
-	spec = strings.TrimSpace(spec)
-	vendor, id, slashed := strings.Cut(spec, "/")
-	switch {
-	case spec == "" && provider.NewSecret(env(KeyVariable)).Present():
-		return openai(builtin().standard, HasKey, env)
-	case spec == "":
-		return ofDemo(NoKey), nil
-	case spec == demoName:
-		return ofDemo(Asked), nil
-	case slashed && vendor == openaiName && usable(id):
-		return openai(id, Asked, env)
-	case !slashed && listed(spec):
-		return openai(spec, Asked, env)
+// New makes a catalogue. The error says that there is no such profile.
+func New(c Config) (*Catalogue, error) {
+	roles := c.File.Roles
+	if c.Env == nil {
+		c.Env = func(string) string { return "" }
 	}
-	return Choice{}, unknown(spec)
+	if c.Profile != "" {
+		profile, ok := c.File.Profiles[c.Profile]
+		if !ok {
+			return nil, &provider.Error{Class: provider.NotFound, Unsent: true, Message: fmt.Sprintf("there is no profile %q in loom.toml; nothing was started, %s", c.Profile, profiles(c.File))}
+		}
+		if profile != nil {
+			roles = profile
+		}
+	}
+	return &Catalogue{c, roles}, nil
 }
 
-// ResolveIdentity finds the model of a stored identity.
-func ResolveIdentity(id provider.Identity, env func(string) string) (Choice, error) {
+func profiles(f config.File) string {
+	if len(f.Profiles) == 0 {
+		return "it has no [profiles] table"
+	}
+	var names []string
+	for name := range f.Profiles {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return "it has " + strings.Join(names, ", ")
+}
+
+// Builtin reports whether a name is a model without a file.
+func Builtin(name string) bool {
+	_, err := (&Catalogue{cfg: Config{Env: func(string) string { return "" }}}).named(name)
+	return err == nil
+}
+
+// KeyVariables are the variables that may hold keys, whether they do or not.
+func (c *Catalogue) KeyVariables() []string {
+	var names []string
+	for _, v := range vendors() {
+		names = append(names, v.key)
+	}
+	for _, m := range c.cfg.File.Models {
+		names = append(names, m.KeyEnv)
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(s string) bool { return s == "" })
+}
+
+// Choose finds the model that spec names: a model of the file, "demo", a name of the list, VENDOR/ID, or replay/FILE. An empty spec chooses: the main role of
+// the file, else the default of the first vendor whose key is configured, else the demo.
+//
+// The error is a [*provider.Error]: NotFound for an unknown name, MissingKey, or InvalidRequest for what is configured in a way that cannot work.
+func (c *Catalogue) Choose(spec string) (Choice, error) {
+	spec = strings.TrimSpace(spec)
+	if spec == "" {
+		return c.standard()
+	}
+	r, err := c.named(spec)
+	if err != nil {
+		return Choice{}, err
+	}
+	return c.choice(r, Asked)
+}
+
+func (c *Catalogue) standard() (Choice, error) {
+	if chain := c.roles[config.Main]; len(chain) > 0 {
+		r, err := c.named(chain[0])
+		if err != nil {
+			return Choice{}, err
+		}
+		return c.choice(r, Role)
+	}
+	for _, v := range vendors() {
+		if provider.NewSecret(c.cfg.Env(v.key)).Present() {
+			return c.choice(c.ofVendor(v, v.standard), HasKey)
+		}
+	}
+	return c.choice(ofDemo(), NoKey)
+}
+
+// Find finds the model of a stored identity.
+func (c *Catalogue) Find(id provider.Identity) (Choice, error) {
+	for _, m := range c.cfg.File.Models {
+		if m.Name != id.Provider {
+			continue
+		}
+		if m.ModelID != id.ModelID {
+			return Choice{}, &provider.Error{
+				Class: provider.NotFound, Unsent: true,
+				Message: fmt.Sprintf("the session uses %s, and %s is now the model %s in loom.toml; go on with --model %s, or name the old one again", id, m.Name, m.ModelID, m.Name),
+			}
+		}
+		return c.choice(c.ofFile(m), Asked)
+	}
+	v, isVendor := vendorNamed(id.Provider)
 	switch {
 	case id == demo.Model.Identity:
-		return ofDemo(Asked), nil
-	case id.Provider == openaiName && usable(id.ModelID):
-		return openai(id.ModelID, Asked, env)
+		return c.choice(ofDemo(), Asked)
+	case id.Provider == replayName && replayable(id.ModelID):
+		return c.choice(ofReplay(id.ModelID), Asked)
+	case isVendor && usable(id.ModelID):
+		return c.choice(c.ofVendor(v, id.ModelID), Asked)
 	}
-	return Choice{}, unknown(id.String())
+	return Choice{}, c.unknown(id.String())
 }
 
-func unknown(spec string) *provider.Error {
+// named finds a route by what a person or a role calls it.
+func (c *Catalogue) named(spec string) (candidate, error) {
+	for _, m := range c.cfg.File.Models {
+		if m.Name == spec {
+			return c.ofFile(m), nil
+		}
+	}
+	if spec == demoName {
+		return ofDemo(), nil
+	}
+	if v, ok := listed(spec); ok {
+		return c.ofVendor(v, spec), nil
+	}
+	before, id, slashed := strings.Cut(spec, "/")
+	if v, ok := vendorNamed(before); slashed && ok && usable(id) {
+		return c.ofVendor(v, id), nil
+	}
+	if slashed && before == replayName && replayable(id) {
+		return ofReplay(id), nil
+	}
+	return candidate{}, c.unknown(spec)
+}
+
+func (c *Catalogue) unknown(spec string) *provider.Error {
 	if len(spec) > maxID {
 		spec = spec[:maxID] + "…"
 	}
+	names := []string{demoName}
+	for _, m := range c.cfg.File.Models {
+		names = append(names, m.Name)
+	}
+	for _, v := range vendors() {
+		names = append(names, v.standard)
+	}
+	var forms []string
+	for _, v := range vendors() {
+		forms = append(forms, v.name+"/ID")
+	}
 	return &provider.Error{
-		Class: provider.NotFound,
-		Message: fmt.Sprintf("there is no model %q; there are %s, and openai/ID for any other model of OpenAI or of the server at %s",
-			spec, strings.Join(names(), ", "), BaseVariable),
+		Class: provider.NotFound, Unsent: true,
+		Message: fmt.Sprintf("there is no model %q; there are %s and more that `loom models` lists, and %s for any other", spec, strings.Join(names, ", "), strings.Join(forms, ", ")),
 	}
-}
-
-func names() []string {
-	all := []string{demoName}
-	for _, m := range List() {
-		all = append(all, m.ModelID)
-	}
-	return all
 }
 
 // usable reports whether an id may be sent: some text without spaces and control characters.
@@ -145,104 +250,23 @@ func usable(id string) bool {
 	return id != "" && len(id) <= maxID && !strings.ContainsFunc(id, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsGraphic(r) })
 }
 
-func ofDemo(why Reason) Choice {
-	return Choice{Model: demo.Model, Reason: why, open: func(p Ports) (provider.Provider, error) { return demo.New(p.Now), nil }}
+// replayable reports whether a text may be the path of a recording.
+func replayable(path string) bool {
+	return path != "" && len(path) <= maxPath && !strings.ContainsFunc(path, func(r rune) bool { return !unicode.IsGraphic(r) })
 }
 
-func openai(id string, why Reason, env func(string) string) (Choice, error) {
-	key := provider.NewSecret(env(KeyVariable))
-	if !key.Present() {
-		return Choice{}, &provider.Error{
-			Class: provider.MissingKey, Unsent: true,
-			Message: fmt.Sprintf("the model %s needs a key: set %s (a server of your own at %s may take any value), or use --model %s",
-				id, KeyVariable, BaseVariable, demoName),
-		}
+// newDialect makes the dialect of a route; each route has its own, since a dialect remembers what it encoded.
+func newDialect(d config.Dialect) remote.Dialect {
+	switch d {
+	case config.Anthropic:
+		return anthropic.New()
+	case config.OpenAIResponses:
+		return openairesponses.New()
+	case config.Gemini:
+		return gemini.New()
+	case config.OpenAI:
 	}
-	base := strings.TrimSpace(env(BaseVariable))
-	if base == "" {
-		base = DefaultBase
-	}
-	if _, err := remote.ParseBase(base); err != nil {
-		return Choice{}, &provider.Error{Class: provider.InvalidRequest, Message: fmt.Sprintf("%s: %v", BaseVariable, err)}
-	}
-	return Choice{Model: facts(id), Reason: why, open: func(p Ports) (provider.Provider, error) {
-		client, err := remote.New(remote.Config{
-			Dialect: openaichat.New(), BaseURL: base, Key: key, KeyName: KeyVariable, UserAgent: p.UserAgent, Now: p.Now, Limits: p.Limits, Proxy: p.Proxy,
-		})
-		if err != nil {
-			return nil, err
-		}
-		return client, nil
-	}}, nil
+	return openaichat.New()
 }
 
-//go:embed models.json
-var modelsJSON []byte
-
-// built is the built-in list, read.
-type built struct {
-	standard string // the name of the default model
-	models   []provider.Model
-}
-
-// builtin reads the list at its first use. It cannot fail: a test reads the same bytes.
-var builtin = sync.OnceValue(func() built {
-	list, err := readList(modelsJSON)
-	if err != nil {
-		panic("catalogue: the embedded list: " + err.Error())
-	}
-	return list
-})
-
-func readList(raw []byte) (built, error) {
-	v, err := jsonv.Parse(raw)
-	if err != nil {
-		return built{}, err
-	}
-	r := jsonv.Read(v, "catalogue.readList")
-	r.Exact("default", "models")
-	list := built{standard: r.Str("default"), models: jsonv.Each(r, "models", readModel)}
-	return list, r.Err()
-}
-
-func readModel(v jsonv.Value) (provider.Model, error) {
-	r := jsonv.Read(v, "catalogue.readModel")
-	r.Exact("name", "context_window", "max_output_tokens")
-	m := provider.Model{
-		Identity:      provider.Identity{Provider: openaiName, ModelID: r.Str("name")},
-		API:           openaichat.API,
-		ContextWindow: r.Num("context_window"),
-		MaxOutput:     r.Num("max_output_tokens"),
-	}
-	if r.Err() == nil && (m.ContextWindow <= 0 || m.MaxOutput <= 0) {
-		r.Fail("context_window", "positive numbers of tokens", v)
-	}
-	return m, r.Err()
-}
-
-// List returns the models whose facts are known.
-func List() []provider.Model { return append([]provider.Model(nil), builtin().models...) }
-
-func listed(name string) bool {
-	for _, m := range builtin().models {
-		if m.ModelID == name {
-			return true
-		}
-	}
-	return false
-}
-
-// snapshot is how OpenAI names a fixed version of a model.
-var snapshot = regexp.MustCompile(`-\d{4}-\d{2}-\d{2}$`)
-
-// facts is the model of an id, with what the list knows about it or about the model that it is a dated version of.
-func facts(id string) provider.Model {
-	named := snapshot.ReplaceAllString(id, "")
-	for _, m := range builtin().models {
-		if m.ModelID == named {
-			m.ModelID = id
-			return m
-		}
-	}
-	return provider.Model{Identity: provider.Identity{Provider: openaiName, ModelID: id}, API: openaichat.API}
-}
+func apiOf(d config.Dialect) string { return newDialect(d).API() }
