@@ -36,24 +36,36 @@ type secret struct{ value, marker []byte }
 // name=value. Space around a value is not part of it. Values shorter than
 // [MinSecret] are left out.
 func SecretsOf(environ []string, names ...string) Secrets {
-	var list []secret
-	for _, entry := range environ {
-		name, value, _ := strings.Cut(entry, "=")
-		value = strings.TrimSpace(value)
-		if slices.Contains(names, name) && len(value) >= MinSecret {
-			list = append(list, secret{[]byte(value), []byte("[redacted " + name + "]")})
-		}
-	}
+	list := listed(slices.DeleteFunc(slices.Clone(environ), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return !slices.Contains(names, name)
+	}))
 	if list == nil {
 		return Secrets{}
 	}
-	// The longest first: one value may be part of another.
-	slices.SortStableFunc(list, func(a, b secret) int { return cmp.Compare(len(b.value), len(a.value)) })
 	return Secrets{func() []secret { return list }}
 }
 
+// SecretsFrom takes the values of name=value that known returns whenever something
+// is redacted: some are got only when they are first needed.
+func SecretsFrom(known func() []string) Secrets {
+	return Secrets{func() []secret { return listed(known()) }}
+}
+
+func listed(entries []string) (list []secret) {
+	for _, entry := range entries {
+		name, value, _ := strings.Cut(entry, "=")
+		if value = strings.TrimSpace(value); len(value) >= MinSecret {
+			list = append(list, secret{[]byte(value), []byte("[redacted " + name + "]")})
+		}
+	}
+	// The longest first: one value may be part of another.
+	slices.SortStableFunc(list, func(a, b secret) int { return cmp.Compare(len(b.value), len(a.value)) })
+	return list
+}
+
 // None reports whether there is nothing to redact.
-func (s Secrets) None() bool { return s.list == nil }
+func (s Secrets) None() bool { return s.list == nil || len(s.list()) == 0 }
 
 // Format prints no value, whatever the verb.
 func (s Secrets) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[redacted]")) }

@@ -4,18 +4,46 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 
+	"github.com/loom-run/loom/config"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/provider/catalogue"
+	"github.com/loom-run/loom/provider/recording"
 )
 
-// catalogued finds models by the built-in catalogue and the environment. Providers
-// are built once, so that their connections are used again.
+// Chosen is a model that a person's words lead to.
+type Chosen struct {
+	Ref      machine.ModelRef
+	Thinking machine.ThinkingLevel // what a new strand is asked with
+	Reason   catalogue.Reason
+}
+
+// ModelsConfig is what models are found by.
+type ModelsConfig struct {
+	File    config.File
+	Profile string   // of the file; empty for none
+	Environ []string // of the process, as name=value
+	Now     func() int64
+
+	UserAgent string
+	// Record gets what passes between Loom and the servers; nil: nothing is kept.
+	Record io.Writer
+	// Warn tells a person something beside an answer; nil: nobody.
+	Warn func(string)
+}
+
+// catalogued finds models in a catalogue. Providers are built once, so that their
+// connections are used again.
 type catalogued struct {
-	env   func(string) string
-	ports catalogue.Ports
+	catalogue *catalogue.Catalogue
+	ports     catalogue.Ports
+	env       func(string) string
+	secrets   *commands
 
 	mu   sync.Mutex
 	open map[machine.ModelRef]opened
@@ -26,22 +54,70 @@ type opened struct {
 	provider provider.Provider
 }
 
-// Catalogue returns the models that the environment allows. Requests go through
-// the proxy that the environment names.
-func Catalogue(env func(string) string, now func() int64, userAgent string) Models {
-	return &catalogued{
-		env: env, open: make(map[machine.ModelRef]opened),
-		ports: catalogue.Ports{Now: now, UserAgent: userAgent, Proxy: http.ProxyFromEnvironment},
+// Catalogue returns the models that the file and the environment allow. Requests
+// go through the proxy that the environment names.
+func Catalogue(cfg ModelsConfig) (Models, error) {
+	c := &catalogued{
+		env: lookup(cfg.Environ), open: make(map[machine.ModelRef]opened),
+		secrets: newCommands(cfg.File.Secrets, cfg.Environ, cfg.Warn),
+		ports:   catalogue.Ports{Now: cfg.Now, UserAgent: cfg.UserAgent, Proxy: http.ProxyFromEnvironment},
+	}
+	if cfg.Record != nil {
+		c.ports.Record = recording.NewRecorder(cfg.Record)
+	}
+	var err error
+	c.catalogue, err = catalogue.New(catalogue.Config{
+		File: cfg.File, Profile: cfg.Profile, Env: c.env, Secret: c.secrets.value,
+		ReadRecording: func(path string) (string, error) {
+			text, err := os.ReadFile(path)
+			return string(text), err
+		},
+	})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// lookup reads one environment.
+func lookup(environ []string) func(string) string {
+	return func(name string) string {
+		for _, e := range environ {
+			if v, ok := strings.CutPrefix(e, name+"="); ok {
+				return v
+			}
+		}
+		return ""
 	}
 }
 
 // Choose implements Models.
-func (c *catalogued) Choose(spec string) (machine.ModelRef, error) {
-	choice, err := catalogue.Resolve(spec, c.env)
+func (c *catalogued) Choose(spec string) (Chosen, error) {
+	choice, err := c.catalogue.Choose(absoluteRecording(spec))
 	if err != nil {
-		return machine.ModelRef{}, err
+		return Chosen{}, err
 	}
-	return machine.ModelRef{Provider: choice.Model.Provider, ModelID: choice.Model.ModelID}, nil
+	chosen := Chosen{
+		Ref: machine.ModelRef{Provider: choice.Model.Provider, ModelID: choice.Model.ModelID}, Thinking: machine.ThinkingOff, Reason: choice.Reason,
+	}
+	if choice.Thinking.Known() {
+		chosen.Thinking = machine.ThinkingLevel(choice.Thinking)
+	}
+	return chosen, nil
+}
+
+// absoluteRecording makes the path of a recording one that leads to the same file
+// from every directory, since a session remembers it.
+func absoluteRecording(spec string) string {
+	path, isReplay := strings.CutPrefix(strings.TrimSpace(spec), "replay/")
+	if !isReplay || path == "" {
+		return spec
+	}
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return spec
+	}
+	return "replay/" + abs
 }
 
 // Resolve implements engine.Models.
@@ -51,7 +127,7 @@ func (c *catalogued) Resolve(ref machine.ModelRef) (provider.Model, provider.Pro
 	if o, ok := c.open[ref]; ok {
 		return o.model, o.provider, nil
 	}
-	choice, err := catalogue.ResolveIdentity(provider.Identity{Provider: ref.Provider, ModelID: ref.ModelID}, c.env)
+	choice, err := c.catalogue.Find(provider.Identity{Provider: ref.Provider, ModelID: ref.ModelID})
 	if err != nil {
 		return provider.Model{}, nil, err
 	}
@@ -63,7 +139,22 @@ func (c *catalogued) Resolve(ref machine.ModelRef) (provider.Model, provider.Pro
 	return choice.Model, p, nil
 }
 
-// Close gives up the connections of the providers that were opened.
+// Routes lists the models that have a name.
+func (c *catalogued) Routes() []catalogue.Route { return c.catalogue.Routes() }
+
+// Keys implements Models.
+func (c *catalogued) Keys() []string {
+	keys := c.secrets.known()
+	for _, name := range c.catalogue.KeyVariables() {
+		if v := c.env(name); v != "" {
+			keys = append(keys, name+"="+v)
+		}
+	}
+	return keys
+}
+
+// Close gives up the connections of the providers that were opened. The error is
+// also that of a recording that could not be written.
 func (c *catalogued) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -74,5 +165,19 @@ func (c *catalogued) Close() error {
 		}
 	}
 	clear(c.open)
+	if c.ports.Record != nil {
+		errs = append(errs, c.ports.Record.Err())
+	}
 	return errors.Join(errs...)
+}
+
+// NoModels are models that cannot be found, for a reason.
+func NoModels(why error) Models { return noModels{why} }
+
+type noModels struct{ why error }
+
+func (n noModels) Choose(string) (Chosen, error) { return Chosen{}, n.why }
+func (n noModels) Keys() []string                { return nil }
+func (n noModels) Resolve(machine.ModelRef) (provider.Model, provider.Provider, error) {
+	return provider.Model{}, nil, n.why
 }

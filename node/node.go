@@ -52,9 +52,11 @@ import (
 // strand stores.
 type Models interface {
 	engine.Models
-	// Choose reads NAME, openai/ID or demo; "" is the default. The error says what
-	// there is.
-	Choose(spec string) (machine.ModelRef, error)
+	// Choose reads a name, VENDOR/ID, replay/FILE or demo; "" is the default. The
+	// error says what there is.
+	Choose(spec string) (Chosen, error)
+	// Keys are the secrets of providers that are known by now, as name=value.
+	Keys() []string
 }
 
 // Config is what a node works with.

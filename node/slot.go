@@ -21,7 +21,6 @@ import (
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/policy"
 	"github.com/loom-run/loom/prompt"
-	"github.com/loom-run/loom/provider/catalogue"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/storage/sqlite"
 	"github.com/loom-run/loom/tools"
@@ -230,7 +229,7 @@ func (s *Slot) awaitTools() error {
 func (s *Slot) run(r *resident, o Opening) (err error) {
 	r.broker, err = broker.New(broker.Config{
 		Mode: r.mode, Workspace: r.cwd, Environ: s.node.cfg.Environ, Fence: jail.NewFence(s.node.home.fence(s.id)),
-		Secrets: broker.SecretsOf(s.node.cfg.Environ, catalogue.KeyVariable),
+		Secrets: broker.SecretsFrom(s.node.cfg.Models.Keys),
 	})
 	if err != nil {
 		return err
@@ -246,7 +245,7 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 	if err != nil {
 		return err
 	}
-	main := machine.Configuration{Model: model, ThinkingLevel: machine.ThinkingOff, ActiveToolNames: box.names()}
+	main := machine.Configuration{Model: model.Ref, ThinkingLevel: model.Thinking, ActiveToolNames: box.names()}
 	if o.cwd != "" {
 		if err := r.session.Found(s.id, o.cwd, main); err != nil {
 			return err
@@ -272,9 +271,9 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 }
 
 // initialModel chooses what a strand without a configuration starts with.
-func (s *Slot) initialModel(r *resident, o Opening) (machine.ModelRef, error) {
+func (s *Slot) initialModel(r *resident, o Opening) (Chosen, error) {
 	if c, ok, err := r.session.StrandConfig(session.MainStrand); err != nil || ok {
-		return c.Value.Model, err
+		return Chosen{Ref: c.Value.Model, Thinking: c.Value.ThinkingLevel}, err
 	}
 	spec := ""
 	if o.Model != nil {
@@ -288,12 +287,12 @@ func (s *Slot) configure(r *resident, o Opening) error {
 	if o.Model == nil {
 		return nil
 	}
-	ref, err := s.node.cfg.Models.Choose(*o.Model)
+	chosen, err := s.node.cfg.Models.Choose(*o.Model)
 	if err != nil {
 		return err
 	}
 	return r.engine.Configure(session.MainStrand, func(c machine.Configuration) machine.Configuration {
-		c.Model = ref
+		c.Model = chosen.Ref
 		return c
 	})
 }
