@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os/exec"
 	"slices"
@@ -28,6 +27,7 @@ type commands struct {
 	secrets map[string]config.Secret
 	environ []string
 	warn    func(string)
+	bound   time.Duration
 
 	mu    sync.Mutex // guards asked
 	asked map[string]string
@@ -37,7 +37,7 @@ func newCommands(secrets map[string]config.Secret, environ []string, warn func(s
 	if warn == nil {
 		warn = func(string) {}
 	}
-	return &commands{secrets: secrets, environ: environ, warn: warn, asked: map[string]string{}}
+	return &commands{secrets: secrets, environ: environ, warn: warn, bound: commandPatience, asked: map[string]string{}}
 }
 
 // value is what a command printed; empty for nothing, also where it failed, which
@@ -64,40 +64,45 @@ func (c *commands) value(name string) string {
 // run returns the standard output without one trailing newline. What else the
 // command says is not repeated: it may say it about the secret.
 func (c *commands) run(argv []string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), commandPatience)
+	ctx, cancel := context.WithTimeout(context.Background(), c.bound)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Env = c.environ
-	cmd.WaitDelay = time.Second // for a child that keeps the output open
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return "", err
-	}
-	if err := cmd.Start(); err != nil {
-		if errors.Is(err, exec.ErrNotFound) {
-			return "", errors.New("there is no such program")
-		}
-		return "", errors.New("it cannot be started")
-	}
-	printed, readErr := io.ReadAll(io.LimitReader(out, maxPrinted+1))
-	if len(printed) > maxPrinted {
-		cancel()
-	}
-	err = cmd.Wait()
+	cmd.WaitDelay = time.Second // for a child that keeps the output open, as an agent that was started does
+	out := &bounded{full: cancel}
+	cmd.Stdout = out
+	err := cmd.Run()
+	exit, exited := errors.AsType[*exec.ExitError](err)
 	switch {
-	case len(printed) > maxPrinted:
+	case out.over:
 		return "", fmt.Errorf("it printed more than %d bytes", maxPrinted)
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("it did not end within %s", commandPatience)
-	case err != nil:
-		if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-			return "", fmt.Errorf("exit status %d", exit.ExitCode())
-		}
-		return "", errors.New("it could not be waited for")
-	case readErr != nil:
-		return "", errors.New("its output could not be read")
+		return "", fmt.Errorf("it did not end within %s", c.bound)
+	case err == nil || errors.Is(err, exec.ErrWaitDelay):
+		return strings.TrimSuffix(out.text.String(), "\n"), nil
+	case exited:
+		return "", fmt.Errorf("it ended with %s", exit.ProcessState)
+	case errors.Is(err, exec.ErrNotFound):
+		return "", errors.New("there is no such program")
+	default:
+		return "", errors.New("it cannot be started")
 	}
-	return strings.TrimSuffix(string(printed), "\n"), nil
+}
+
+// bounded keeps what is printed, up to a bound, where it has the printing ended.
+type bounded struct {
+	text strings.Builder
+	over bool
+	full func()
+}
+
+// Write implements io.Writer.
+func (b *bounded) Write(p []byte) (int, error) {
+	if b.over = b.over || b.text.Len()+len(p) > maxPrinted; b.over {
+		b.full()
+		return len(p), nil
+	}
+	return b.text.Write(p)
 }
 
 // known is the secrets that were got so far, as name=value.

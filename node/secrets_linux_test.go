@@ -14,7 +14,6 @@ import (
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/policy"
-	"github.com/loom-run/loom/provider/catalogue"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/storage/sqlite"
 )
@@ -28,7 +27,7 @@ func TestMain(m *testing.M) {
 // before and behind so much that the output becomes a blob, and reads every byte
 // under the state root.
 func TestTheKeyOfTheHarnessIsInNothingThatASessionKeeps(t *testing.T) {
-	const key = "sk-0123456789-never-kept"
+	const name, key = "GEMINI_API_KEY", "sk-0123456789-never-kept"
 	dir, root := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "found"), []byte(key+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -37,12 +36,14 @@ func TestTheKeyOfTheHarnessIsInNothingThatASessionKeeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	clock := func() int64 { return time.Now().UnixMilli() }
-	n := New(Config{
-		Home: Home{root}, Models: Catalogue(func(string) string { return "" }, clock, "test"), Now: clock, Retry: DefaultRetry(),
-		Environ: append(os.Environ(), catalogue.KeyVariable+"="+key), Synchronous: sqlite.Full,
-	})
+	environ := append(os.Environ(), name+"="+key)
+	models, err := Catalogue(ModelsConfig{Environ: environ, Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := New(Config{Home: Home{root}, Models: models, Now: clock, Retry: DefaultRetry(), Environ: environ, Synchronous: sqlite.Full})
 	defer n.Close()
-	slot, err := n.Create(dir, policy.BypassPermissions, nil)
+	slot, err := n.Create(dir, policy.BypassPermissions, new("demo"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +69,7 @@ func TestTheKeyOfTheHarnessIsInNothingThatASessionKeeps(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	const marker = "[redacted " + catalogue.KeyVariable + "]"
+	const marker = "[redacted " + name + "]"
 	if len(windows) == 0 || windows[0] != marker+"\n" {
 		t.Errorf("the windows are %q", windows)
 	}

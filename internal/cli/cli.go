@@ -167,7 +167,7 @@ func (a *app) note(text string) {
 // with runs a verb that prints no run. f gets a page for its answer.
 func (a *app) with(ctx context.Context, f func(context.Context, *link, *page) error) error {
 	p := a.printer(print.Text)
-	l, err := a.connect()
+	l, err := a.connect(a.still())
 	if err != nil {
 		a.status = p.Fail(err)
 		return nil

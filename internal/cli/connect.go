@@ -19,6 +19,7 @@ import (
 // link is a server in this process and a client of it.
 type link struct {
 	*wireclient.Client
+	setup setup
 	node  *node.Node
 	http  *server.Server
 	trans *http.Transport
@@ -26,20 +27,17 @@ type link struct {
 }
 
 // connect serves the state root in this process, over a listener in memory.
-func (a *app) connect() (*link, error) {
+func (a *app) connect(s setup) (*link, error) {
 	home, err := node.FindHome(a.env)
 	if err != nil {
-		return nil, refused(wire.BadRequest, "%v", err)
-	}
-	retry := node.DefaultRetry()
-	if a.sys.Retry != nil {
-		retry = *a.sys.Retry
+		return nil, errors.Join(refused(wire.BadRequest, "%v", err), s.close())
 	}
 	n := node.New(node.Config{
-		Home: home, Models: node.Catalogue(a.env, now, userAgent()), Environ: a.sys.Environ, Now: now, Retry: retry, Build: userAgent(),
+		Home: home, Models: s.models, Environ: a.sys.Environ, Now: now, Retry: s.retry, Build: userAgent(),
 	})
 	listener := memlisten.New()
 	l := &link{
+		setup: s,
 		node:  n,
 		http:  server.New(n.Host()),
 		trans: &http.Transport{DialContext: listener.DialContext, DisableCompression: true},
@@ -56,7 +54,7 @@ const closeGrace = 2 * time.Second
 // close ends the server, then the sessions.
 func (l *link) close() error {
 	l.trans.CloseIdleConnections()
-	return errors.Join(l.http.Close(closeGrace), <-l.ended, l.node.Close())
+	return errors.Join(l.http.Close(closeGrace), <-l.ended, l.node.Close(), l.setup.close())
 }
 
 // hangUp closes the sessions. What was answered stands; a lease that could not be

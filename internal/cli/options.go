@@ -19,6 +19,7 @@ type runOptions struct {
 	maxTurns            option[int64]
 	format              option[print.Format]
 	again               bool
+	askOptions
 }
 
 func (o *runOptions) flags(cmd *cobra.Command) {
@@ -28,7 +29,7 @@ func (o *runOptions) flags(cmd *cobra.Command) {
 	o.maxTurns = option[int64]{kind: "N", parse: turns}
 	f := cmd.Flags()
 	f.SortFlags = false
-	f.VarP(&o.model, "model", "m", "a name of the list, openai/ID, or demo (default: the list's default with a key, else demo)")
+	f.VarP(&o.model, "model", "m", "a name that loom models lists, VENDOR/ID, or replay/FILE (default: the main role of loom.toml, else that of a vendor whose key is set, else demo)")
 	o.shared(cmd)
 	f.Var(&o.session, "session", "go on with the session of this id, or of the one id that starts like this")
 	f.BoolVarP(&o.again, "continue", "c", false, "go on with the session last used in this directory")
@@ -42,6 +43,7 @@ func (o *runOptions) shared(cmd *cobra.Command) {
 	o.format = option[print.Format]{kind: "FORMAT", parse: format}
 	f := cmd.Flags()
 	f.Var(&o.mode, "permission-mode", "default: read only; acceptEdits: write files here too; bypassPermissions: commands too")
+	o.askOptions.flags(cmd)
 	f.Var(&o.format, "output-format", "text for people, json for programs: one object, the last line (default text)")
 }
 

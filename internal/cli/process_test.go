@@ -40,7 +40,7 @@ func newSandbox(t testing.TB, script string) *sandbox {
 func (s *sandbox) command(args ...string) *exec.Cmd {
 	cmd := exec.Command("loom", args...)
 	cmd.Dir = s.repo
-	cmd.Env = append(os.Environ(), "LOOM_HOME="+s.home, "OPENAI_BASE_URL="+s.model.base(), "OPENAI_API_KEY="+key)
+	cmd.Env = append(os.Environ(), "LOOM_HOME="+s.home, "LOOM_CONFIG=", "XDG_CONFIG_HOME="+s.home, "OPENAI_BASE_URL="+s.model.base(), "OPENAI_API_KEY="+key)
 	return cmd
 }
 

@@ -19,7 +19,7 @@ func (a *app) resumeCommand() *cobra.Command {
 		Args: oneID,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p := a.printer(o.format.or(print.Text))
-			l, err := a.connect()
+			l, err := a.ask(o.askOptions)
 			if err != nil {
 				a.status = p.Fail(err)
 				return nil

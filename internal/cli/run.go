@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -42,7 +43,7 @@ func (a *app) run(ctx context.Context, o runOptions, args []string) error {
 		return err
 	}
 	p := a.printer(o.format.or(print.Text))
-	l, err := a.connect()
+	l, err := a.ask(o.askOptions)
 	if err != nil {
 		a.status = p.Fail(err)
 		return nil
@@ -106,8 +107,8 @@ func (a *app) choose(ctx context.Context, l *link, o runOptions, q *wire.Prompt)
 		return s, err
 	}
 	if o.model.given == nil {
-		if choice, err := catalogue.Resolve("", a.env); err == nil && choice.Reason == catalogue.NoKey {
-			a.note("no " + catalogue.KeyVariable + " is set, so the built-in demo answers: fixed rules, not a language model")
+		if chosen, err := l.setup.models.Choose(""); err == nil && chosen.Reason == catalogue.NoKey {
+			a.note("there is no key of a model (" + strings.Join(catalogue.KeyVariables(), ", ") + "), so the built-in demo answers: fixed rules, not a language model")
 		}
 	}
 	made, err := l.Create(ctx, wire.CreateSession{Cwd: cwd, Model: o.model.given, PermissionMode: o.mode.or(words.ModeDefault)})

@@ -43,6 +43,7 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exit": exit, "keep": keep, "result": result, "model": serve, "await": await, "asked": asked, "damaged": damaged,
 			"find": find, "flip": flip, "holds": holds, "lacks": lacks, "patch": patch, "truncate": truncate,
+			"fill": fillIn,
 		},
 	})
 }
@@ -54,6 +55,7 @@ func setup(env *testscript.Env) error {
 	}
 	home := filepath.Join(env.WorkDir, "home")
 	env.Setenv("LOOM_HOME", home)
+	env.Setenv("XDG_CONFIG_HOME", filepath.Join(env.WorkDir, "config")) // as if nobody had a loom.toml
 	t, ok := env.T().(testing.TB)
 	if !ok {
 		return errors.New("scripts are run by a test")
@@ -375,6 +377,15 @@ func asked(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) == 2 && regexp.MustCompile(args[1]).Match(requests[n-1]) == neg {
 		ts.Fatalf("the last request: %s", requests[n-1])
 	}
+}
+
+// fill FROM TO copies a file with the variables of the script in their places.
+func fillIn(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: fill FROM TO")
+	}
+	text := variable.ReplaceAllStringFunc(ts.ReadFile(args[0]), func(v string) string { return ts.Getenv(v[1:]) })
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(text), 0o600))
 }
 
 // damaged says that the script damages its sessions on purpose.

@@ -130,12 +130,20 @@ func Builtin(name string) bool {
 	return err == nil
 }
 
-// KeyVariables are the variables that may hold keys, whether they do or not.
-func (c *Catalogue) KeyVariables() []string {
+// KeyVariables are the variables that may hold the keys of vendors.
+func KeyVariables() []string {
 	var names []string
 	for _, v := range vendors() {
-		names = append(names, v.key)
+		if !slices.Contains(names, v.key) {
+			names = append(names, v.key)
+		}
 	}
+	return names
+}
+
+// KeyVariables are the variables that may hold keys, whether they do or not.
+func (c *Catalogue) KeyVariables() []string {
+	names := KeyVariables()
 	for _, m := range c.cfg.File.Models {
 		names = append(names, m.KeyEnv)
 	}

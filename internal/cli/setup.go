@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"errors"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loom-run/loom/config"
+	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/node"
+	"github.com/loom-run/loom/wire"
+)
+
+// askOptions are the options of the verbs that ask models.
+type askOptions struct {
+	profile, record option[string]
+}
+
+func (o *askOptions) flags(cmd *cobra.Command) {
+	o.profile = option[string]{kind: "NAME", parse: text}
+	o.record = option[string]{kind: "FILE", parse: text}
+	cmd.Flags().Var(&o.profile, "profile", "choose models by this profile of loom.toml (default: LOOM_PROFILE, else none)")
+	cmd.Flags().Var(&o.record, "record", "keep what passes between Loom and the models in this new file, without keys; --model replay/FILE plays it")
+}
+
+// setup is what a node asks models with.
+type setup struct {
+	models node.Models
+	retry  machine.RetryPolicy
+	record *os.File // nil: nothing is recorded
+}
+
+// asking reads loom.toml and finds the models of it.
+func (a *app) asking(o askOptions) (setup, error) {
+	file, err := node.Settings(a.env)
+	if err != nil {
+		return setup{}, refused(wire.BadRequest, "%v", err)
+	}
+	s := setup{retry: a.retry(file.Retry)}
+	if s.record, err = recordInto(o.record.given); err != nil {
+		return setup{}, err
+	}
+	cfg := node.ModelsConfig{
+		File: file, Profile: o.profile.or(a.env("LOOM_PROFILE")), Environ: a.sys.Environ, Now: now, UserAgent: userAgent(), Warn: a.note,
+	}
+	if s.record != nil {
+		cfg.Record = s.record
+	}
+	if s.models, err = node.Catalogue(cfg); err != nil {
+		return setup{}, errors.Join(refused(wire.UnknownModel, "%v", err), s.close())
+	}
+	return s, nil
+}
+
+// ask connects a verb that asks models.
+func (a *app) ask(o askOptions) (*link, error) {
+	s, err := a.asking(o)
+	if err != nil {
+		return nil, err
+	}
+	return a.connect(s)
+}
+
+// still is the setup of a verb that asks no model, so that it also works where
+// loom.toml does not.
+func (a *app) still() setup {
+	return setup{models: node.NoModels(refused(wire.BadRequest, "this command asks no model")), retry: a.retry(config.Retry{})}
+}
+
+func (a *app) retry(r config.Retry) machine.RetryPolicy {
+	if a.sys.Retry != nil {
+		return *a.sys.Retry
+	}
+	return node.Retry(r)
+}
+
+// close ends the recording.
+func (s setup) close() error {
+	if s.record == nil {
+		return nil
+	}
+	return s.record.Close()
+}
+
+// recordInto makes the file of a recording. One that exists is not written over.
+func recordInto(path *string) (*os.File, error) {
+	if path == nil {
+		return nil, nil
+	}
+	f, err := os.OpenFile(*path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return nil, refused(wire.BadRequest, "--record: %s exists; nothing was started, name a new file", *path)
+	}
+	if err != nil {
+		return nil, refused(wire.BadRequest, "--record: %v; nothing was started", err)
+	}
+	return f, nil
+}
