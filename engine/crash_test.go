@@ -59,8 +59,9 @@ func (b *bomb) Commit(t tx.Tx) (tx.Result, error) {
 // scenario is a script that a client plays against an engine.
 type scenario struct {
 	turns     func(s *stage) []turn
-	prompts   []string // one run after the other
-	also      []string // input that the turns send and that has a run of its own
+	models    func(s *stage) engine.Models // nil: those of turns
+	prompts   []string                     // one run after the other
+	also      []string                     // input that the turns send and that has a run of its own
 	change    func(*engine.Config)
 	maxTurns  *int64
 	onlyEnds  bool // an abort may meet any moment: only outcomes converge
@@ -197,6 +198,36 @@ var scenarios = map[string]scenario{
 		maxTurns: new(int64(2)),
 		wantRuns: []machine.Outcome{machine.OutcomeFailed}, wantCount: 18,
 	},
+	"threshold": {
+		models: func(s *stage) engine.Models {
+			return &bookish{w: s.world, window: 10000, turns: []turn{large(9500, callTools("safe", "unsafe")), say("two")}}
+		},
+		change:   func(c *engine.Config) { compacting(nil)(c) },
+		wantRuns: completed, wantCount: 16,
+	},
+	"overflow": {
+		models: func(s *stage) engine.Models {
+			return &bookish{w: s.world, turns: []turn{say(long("one")), func(ctx context.Context, sink func(provider.Delta)) (*message.Assistant, error) {
+				if len(compactions(s.t, s.world)) == 0 {
+					return nil, &provider.Error{Class: provider.Overflow, Message: "too long"}
+				}
+				return say("fits")(ctx, sink)
+			}}}
+		},
+		prompts:  []string{"go", "again"},
+		change:   func(c *engine.Config) { compacting(nil)(c) },
+		wantRuns: []machine.Outcome{machine.OutcomeCompleted, machine.OutcomeCompleted}, wantCount: 16,
+	},
+	"a deferred response": {
+		models: func(*stage) engine.Models {
+			return &postponing{there: 2, handle: later(), answer: callTools("safe")}
+		},
+		wantRuns: completed, wantCount: 14,
+	},
+	"questions": {
+		turns:    func(*stage) []turn { return []turn{callTools("asked", "safe", "asked"), say("done")} },
+		wantRuns: completed, wantCount: 18,
+	},
 	"failure": {
 		turns: func(*stage) []turn {
 			return []turn{callTools("safe"), func(context.Context, func(provider.Delta)) (*message.Assistant, error) {
@@ -258,7 +289,11 @@ func (sc scenario) play(t *testing.T, bang int) (end ending, fired bool) {
 // until the strand is idle after each.
 func (sc scenario) live(t *testing.T, s *stage, store *bomb, prompts []string) error {
 	cfg, box := config(s.world, store, nil)
-	cfg.Models = &scriptedModel{s.world, sc.turns(s)}
+	if sc.models != nil {
+		cfg.Models = sc.models(s)
+	} else {
+		cfg.Models = &scriptedModel{s.world, sc.turns(s)}
+	}
 	cfg.Tools = &abortingTools{box, s}
 	if sc.change != nil {
 		sc.change(&cfg)
@@ -276,7 +311,7 @@ func (sc scenario) live(t *testing.T, s *stage, store *bomb, prompts []string) e
 		return err
 	}
 	for _, p := range append(prompts, sc.also...) { // the process may have died of sending the latter
-		if err := awaitIdle(t.Context(), e); err != nil {
+		if err := approveAll(t.Context(), e); err != nil {
 			return err
 		}
 		if s.knows(p) {
@@ -288,7 +323,22 @@ func (sc scenario) live(t *testing.T, s *stage, store *bomb, prompts []string) e
 			return err
 		}
 	}
-	return awaitIdle(t.Context(), e)
+	return approveAll(t.Context(), e)
+}
+
+// approveAll waits until a strand is idle, and decides what it pauses on.
+func approveAll(ctx context.Context, e *engine.Engine) error {
+	for {
+		err := awaitIdle(ctx, e)
+		pause, ok := errors.AsType[*engine.Paused](err)
+		if !ok {
+			return err
+		}
+		err = e.Answer(session.MainStrand, pause.Pauses[0].Gate, machine.Approve{}, nil)
+		if err != nil && !errors.Is(err, machine.ErrNoSuchGate) {
+			return err
+		}
+	}
 }
 
 func awaitIdle(ctx context.Context, e *engine.Engine) error {
@@ -344,7 +394,6 @@ func (c *abortingCall) Run(ctx context.Context, progress func(engine.Output)) (*
 func (s *stage) outcome(text string) machine.Outcome {
 	s.t.Helper()
 	rows, _ := s.store.ScanEntries(storage.EntryQuery{})
-	view := session.NewView(s.store)
 	cells, err := s.store.Registers("fact.custom", "operation-result/")
 	if err != nil {
 		s.t.Fatal(err)
@@ -354,7 +403,7 @@ func (s *stage) outcome(text string) machine.Outcome {
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		branch, err := view.Branch(r.LeafID)
+		branch, err := s.store.ScanBranch(storage.BranchQuery{Start: r.LeafID}) // also what was compacted
 		if err != nil {
 			s.t.Fatal(err)
 		}

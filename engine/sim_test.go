@@ -9,12 +9,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/register"
+	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/session"
+	"github.com/loom-run/loom/storage"
 	"pgregory.net/rapid"
 )
 
@@ -51,16 +55,22 @@ type simEffect struct {
 // Stream is the model of the script. Whatever the client does while it answers is
 // done once, however often the process dies of it.
 func (s *sim) Stream(ctx context.Context, req provider.Request, _ func(provider.Delta)) (*message.Assistant, error) {
-	n := 0
-	for _, m := range req.Messages {
-		if _, ok := m.(*message.Assistant); ok {
-			n++
+	if req.System == "" && len(req.Messages) == 1 && strings.Contains(message.TextOf(userOf(req).Content), "<conversation>") {
+		s.seen["summary"]++
+		if s.w.flake(fmt.Sprint("summary", s.answered()), 1) {
+			return nil, &provider.Error{Class: provider.Server, Message: "try again"}
 		}
+		return say("what was said")(ctx, nil)
 	}
+	n := s.answered()
 	if n >= len(s.script.turns) {
 		return say(fmt.Sprintf("answer %d", n))(ctx, nil)
 	}
 	t := s.script.turns[n]
+	if t.tooLong && !s.compacted(n) {
+		s.seen["overflow"]++
+		return nil, &provider.Error{Class: provider.Overflow, Message: "too long"}
+	}
 	if t.steer {
 		s.deliver(fmt.Sprintf("steering of turn %d", n), steer)
 	}
@@ -77,20 +87,92 @@ func (s *sim) Stream(ctx context.Context, req provider.Request, _ func(provider.
 		s.seen["retry"]++
 		return nil, &provider.Error{Class: provider.Server, Message: "try again"}
 	}
-	if len(t.tools) == 0 {
-		return say(fmt.Sprintf("answer %d", n))(ctx, nil)
+	if t.deferred {
+		s.seen["deferred response"]++
+		return &message.Assistant{API: "sim", Provider: "fake", Model: "m", StopReason: message.Deferred, Deferred: new(s.handle(n)), Usage: usage.Unknown(usage.API)}, nil
 	}
+	return s.says(ctx, n, t)
+}
+
+// handle is that of the nth response.
+func (s *sim) handle(n int) message.DeferredHandle {
+	return message.DeferredHandle{Provider: "fake", ModelID: "m", API: "sim", ID: fmt.Sprint(n), PollAfterMs: new(int64(50))}
+}
+
+// Fetch has a deferred response at the second poll that anybody made.
+func (s *sim) Fetch(ctx context.Context, _ provider.Model, h message.DeferredHandle) (*message.Assistant, error) {
+	if ctx.Err() != nil {
+		return nil, &provider.Error{Class: provider.Cancelled, Message: "cancelled"}
+	}
+	s.seen["poll"]++
+	n := s.answered()
+	if s.w.flake(fmt.Sprint("poll", h.ID), 1) {
+		return &message.Assistant{API: "sim", Provider: "fake", Model: "m", StopReason: message.Deferred, Deferred: &h, Usage: usage.Unknown(usage.API)}, nil
+	}
+	return s.says(ctx, n, s.script.turns[n])
+}
+
+// says is the content of a turn.
+func (s *sim) says(ctx context.Context, n int, t simTurn) (*message.Assistant, error) {
+	then := say(fmt.Sprintf("answer %d", n))
+	if len(t.tools) > 0 {
+		then = s.callsOf(n, t)
+	}
+	if t.large {
+		then = large(9500, then)
+	}
+	return then(ctx, nil)
+}
+
+func (s *sim) callsOf(n int, t simTurn) turn {
 	blocks := calls(t.tools...)
 	for i, b := range blocks {
 		c := b.(message.ToolCall)
 		c.ID = fmt.Sprintf("%s-%d.%d", c.Name, n, i)
 		blocks[i] = c
 	}
-	return reply(message.ToolUse, blocks...)(ctx, nil)
+	return reply(message.ToolUse, blocks...)
 }
 
 func (s *sim) Resolve(machine.ModelRef) (provider.Model, provider.Provider, error) {
-	return provider.Model{API: "sim"}, s, nil
+	m := provider.Model{API: "sim"}
+	if s.script.compacts {
+		m.ContextWindow = 10_000
+	}
+	return m, s, nil
+}
+
+func userOf(req provider.Request) *message.User {
+	u, ok := req.Messages[0].(*message.User)
+	if !ok {
+		return &message.User{}
+	}
+	return u
+}
+
+// answered counts the responses that the conversation has.
+func (s *sim) answered() (n int) {
+	rows, _ := s.w.store.ScanEntries(storage.EntryQuery{})
+	for _, r := range rows {
+		if a, ok := messageOf(r).(*message.Assistant); ok && a.StopReason != message.Error && a.StopReason != message.Aborted && a.StopReason != message.Deferred {
+			n++
+		}
+	}
+	return n
+}
+
+// compacted reports whether something was compacted since the nth response became due.
+func (s *sim) compacted(n int) bool {
+	rows, _ := s.w.store.ScanEntries(storage.EntryQuery{})
+	for _, r := range slices.Backward(rows) {
+		if r.Body.Kind() == entry.KindCompaction {
+			return true
+		}
+		if a, ok := messageOf(r).(*message.Assistant); ok && a.StopReason != message.Error && a.StopReason != message.Aborted && a.StopReason != message.Deferred {
+			return false
+		}
+	}
+	return n == 0 // there is nothing that could be compacted
 }
 
 // abort aborts the run, and sends more: that waits for the next one.
@@ -254,6 +336,13 @@ func (s *sim) act() {
 	if !s.awake && s.until > 0 {
 		can = append(can, "let time pass")
 	}
+	gates, err := s.e.Pauses(session.MainStrand)
+	if err != nil { // a fault of the read, which happens once
+		gates, _ = s.e.Pauses(session.MainStrand)
+	}
+	if len(gates) > 0 {
+		can = append(can, "answer")
+	}
 	if len(can) == 0 {
 		if !s.deaf {
 			s.t.Fatal("run/terminated: a wake-up was lost")
@@ -271,6 +360,13 @@ func (s *sim) act() {
 		f := s.effects[i]
 		s.effects = slices.Delete(s.effects, i, i+1)
 		f.run()
+	case "answer":
+		s.seen["answer"]++
+		d := machine.Decision(machine.Approve{})
+		if gates[0].Reason == words.PausedOnQuestion {
+			d = machine.Reply{Content: []message.UserBlock{message.Text{Text: "blue"}}}
+		}
+		_ = s.e.Answer(session.MainStrand, gates[0].Gate, d, nil) // a fault may refuse it, and then it is asked again
 	case "let time pass":
 		s.w.clockMs = max(s.w.clockMs, s.until)
 		s.awake = true
@@ -338,6 +434,9 @@ func (s *sim) end() ending {
 		}
 	}
 	end := ending{context: fingerprint(s.t, s.w), reported: reported(s.t, s.w)}
+	if rows, _ := s.w.store.ScanEntries(storage.EntryQuery{Kind: entry.KindCompaction}); len(rows) > 0 {
+		s.seen["compaction"]++
+	}
 	if strings.Contains(transcript(s.t, s.w), interrupted) {
 		s.seen["interrupted call"]++
 	}
@@ -383,7 +482,7 @@ func TestFaultsDoNotChangeWhatARunComesTo(t *testing.T) {
 	for _, what := range []string{
 		"crash", "crash at a commit", "stale expectation", "read fault", "lost lease", "failed commit", "dropped doorbell",
 		"slow effect", "effect out of order", "steering", "follow-up", "late", "abort during a generation", "abort during a batch",
-		"retry", "replayed call", "interrupted call", "run completed", "run failed", "run aborted",
+		"retry", "replayed call", "interrupted call", "answer", "deferred response", "poll", "summary", "overflow", "compaction", "run completed", "run failed", "run aborted",
 	} {
 		if seen[what] < 3 {
 			t.Errorf("the sweep had only %d of: %s", seen[what], what)

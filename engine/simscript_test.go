@@ -14,6 +14,7 @@ type script struct {
 	settings machine.Settings
 	maxTurns *int64
 	aborts   bool
+	compacts bool // the window is small, and some turns fill it
 }
 
 // simTurn is one turn of the model, and what the client does meanwhile.
@@ -23,6 +24,9 @@ type simTurn struct {
 	steer    bool
 	followUp bool
 	abort    bool
+	large    bool // the context is full after it
+	tooLong  bool // its request does not fit until something was compacted
+	deferred bool // it is deferred, and not there at the first poll
 }
 
 func newScript(seed uint64) script {
@@ -33,7 +37,10 @@ func newScript(seed uint64) script {
 		SteeringMode:  []machine.DrainMode{machine.DrainAll, machine.DrainOneAtATime}[draw(2)],
 		FollowUpMode:  []machine.DrainMode{machine.DrainAll, machine.DrainOneAtATime}[draw(2)],
 		ToolExecution: []machine.ToolExecution{machine.Parallel, machine.Sequential}[draw(2)],
+		// Only the newest call or prompt is kept, whatever the size of its results.
+		Compaction: machine.CompactionSettings{Enabled: true, ReserveTokens: 1000, KeepRecentTokens: 1},
 	}}
+	s.compacts = one(2)
 	if one(6) {
 		s.maxTurns = new(int64(1 + draw(3)))
 	}
@@ -41,13 +48,14 @@ func newScript(seed uint64) script {
 		var t simTurn
 		if !one(3) {
 			for range 1 + draw(4) {
-				t.tools = append(t.tools, []string{"safe", "safe", "unsafe", "denied", "ender"}[draw(5)])
+				t.tools = append(t.tools, []string{"safe", "safe", "unsafe", "denied", "ender", "asked", "question"}[draw(7)])
 			}
 		}
 		if one(4) {
 			t.fails = 1 + draw(2)
 		}
 		t.steer, t.followUp = one(5), one(5)
+		t.large, t.tooLong, t.deferred = s.compacts && one(3), s.compacts && one(6), one(8)
 		if !s.aborts && one(10) {
 			s.aborts = true
 			if t.abort = len(t.tools) == 0 || one(2); !t.abort {

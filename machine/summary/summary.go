@@ -190,7 +190,7 @@ func cutPoint(list []message.Message, window int64, settings machine.CompactionS
 	if limit := settings.Limit(window); limit > 0 {
 		room = limit / 2
 	}
-	if newest > 0 && estimateAll(list[newest:]) <= room {
+	if estimateAll(list[newest:]) <= room {
 		return newest
 	}
 	return cut

@@ -129,7 +129,7 @@ func TestACutNeverSplitsACallFromItsResult(t *testing.T) {
 		window := rapid.SampledFrom([]int64{0, 8000, 32000, 200000}).Draw(t, "window")
 		prep := c.Prepare(window, settings)
 		if prep == nil {
-			if n := c.Tokens(); n > settings.For(window).KeepRecentTokens && !oneGroup(list) {
+			if n := c.Tokens(); n > most(window) && !oneGroup(list) {
 				t.Fatalf("nothing is cut of %d tokens", n)
 			}
 			return
@@ -154,17 +154,19 @@ func TestACutNeverSplitsACallFromItsResult(t *testing.T) {
 				}
 			}
 		}
-		kept := summary.Context{Carried: prep.RetainedTail}.Tokens()
-		most := settings.For(window).KeepRecentTokens
-		if limit := settings.Limit(window); limit > 0 {
-			most = max(most, limit/2)
-		} else {
-			most *= 2
-		}
-		if kept > most {
-			t.Fatalf("%d tokens are kept, at most %d may be", kept, most)
+		if kept := (summary.Context{Carried: prep.RetainedTail}).Tokens(); kept > most(window) {
+			t.Fatalf("%d tokens are kept, at most %d may be", kept, most(window))
 		}
 	})
+}
+
+// most is what may be kept, the newest call or prompt included.
+func most(window int64) int64 {
+	keep := settings.For(window).KeepRecentTokens
+	if limit := settings.Limit(window); limit > 0 {
+		return max(keep, limit/2)
+	}
+	return 2 * keep
 }
 
 // oneGroup reports whether a list cannot be cut anywhere but at its ends.
