@@ -124,7 +124,7 @@ func (e *Engine) accept(strand string, state session.Cell[machine.StrandState], 
 		}
 		return machine.Operation{}, tx.Result{}, err
 	}
-	r, err := e.writer.commit(t, RunStarted{Strand: strand, Op: op.ID}, nil)
+	r, err := e.writer.commit(t, started(op, false), nil)
 	return op, r, err
 }
 

@@ -240,7 +240,7 @@ func (d *Driver) step(spawn func(func())) (Pass, error) {
 	case machine.Dispatch:
 		return d.commit(a.Tx, r, nil, func() { d.start(spawn, l, a.Effect, r.take()) })
 	case machine.Finish:
-		return d.commit(a.Tx, r, RunFinished{d.strand, l.op.ID}, func() {
+		return d.commit(a.Tx, r, finished(l.op), func() {
 			d.current = id.OpID{}
 			d.forget()
 			d.e.wake()

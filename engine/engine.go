@@ -78,13 +78,22 @@ func (e *Engine) Start(main machine.Configuration) error {
 		if op, ok, err := d.open(); err != nil {
 			return err
 		} else if ok {
-			e.observe(RunStarted{Strand: name, Op: op, Resumed: true})
+			e.observe(e.resumed(name, op))
 		}
 		if err := e.join(func() { d.run(e.ctx) }); err != nil {
 			return err
 		}
 	}
 	return e.join(e.keepLease)
+}
+
+// resumed is the fact of an operation that a strand was left with. One that cannot
+// be read is told as a run: its driver says what is wrong with it.
+func (e *Engine) resumed(strand string, op id.OpID) Fact {
+	if meta, ok, err := e.cfg.Session.OpMeta(op); err == nil && ok {
+		return started(meta.Value, true)
+	}
+	return RunStarted{strand, op, true}
 }
 
 // join starts a goroutine that Close waits for.

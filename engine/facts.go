@@ -6,12 +6,12 @@ import (
 )
 
 // Fact is something that happened, told to [Config.Observe] in order: commits by
-// ascending seq, the beginning of a run right before the commit that made it so,
-// its end and the wait for a retry right after theirs. So one run of a strand ends
-// before the next begins.
+// ascending seq, the beginning of an operation right before the commit that made it
+// so, its end and the wait for a retry right after theirs. So one operation of a
+// strand ends before the next begins.
 type Fact interface{ fact() }
 
-// RunStarted: an operation was accepted, or an interrupted one goes on.
+// RunStarted: a run was accepted, or an interrupted one goes on.
 type RunStarted struct {
 	Strand  string
 	Op      id.OpID
@@ -81,10 +81,41 @@ type Committed struct {
 	Timestamp         int64
 }
 
-// RunFinished: the operation's result is in the store.
+// RunFinished: the run's result is in the store.
 type RunFinished struct {
 	Strand string
 	Op     id.OpID
+}
+
+// OperationStarted and OperationFinished are the same of a compaction that somebody
+// asked for, and of a navigation.
+type OperationStarted struct {
+	Strand  string
+	Op      id.OpID
+	Kind    string // compaction or navigation
+	Resumed bool
+}
+
+// OperationFinished: see OperationStarted.
+type OperationFinished struct {
+	Strand string
+	Op     id.OpID
+	Kind   string
+}
+
+// started is the fact of an operation that begins or goes on.
+func started(op machine.Operation, resumed bool) Fact {
+	if op.IsRun() {
+		return RunStarted{op.Strand, op.ID, resumed}
+	}
+	return OperationStarted{op.Strand, op.ID, op.Kind(), resumed}
+}
+
+func finished(op machine.Operation) Fact {
+	if op.IsRun() {
+		return RunFinished{op.Strand, op.ID}
+	}
+	return OperationFinished{op.Strand, op.ID, op.Kind()}
 }
 
 // StrandStopped: the strand cannot go on in this process. What is committed stays,
@@ -96,13 +127,15 @@ type StrandStopped struct {
 	Err    error
 }
 
-func (RunStarted) fact()     {}
-func (TextDelta) fact()      {}
-func (ThinkingDelta) fact()  {}
-func (ToolCallDelta) fact()  {}
-func (ToolOutput) fact()     {}
-func (RetryScheduled) fact() {}
-func (RunPaused) fact()      {}
-func (Committed) fact()      {}
-func (RunFinished) fact()    {}
-func (StrandStopped) fact()  {}
+func (RunStarted) fact()        {}
+func (TextDelta) fact()         {}
+func (ThinkingDelta) fact()     {}
+func (ToolCallDelta) fact()     {}
+func (ToolOutput) fact()        {}
+func (RetryScheduled) fact()    {}
+func (RunPaused) fact()         {}
+func (Committed) fact()         {}
+func (RunFinished) fact()       {}
+func (OperationStarted) fact()  {}
+func (OperationFinished) fact() {}
+func (StrandStopped) fact()     {}

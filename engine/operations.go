@@ -92,7 +92,7 @@ func (e *Engine) start(strand string, accept func(machine.AcceptInputs) (machine
 		if err != nil {
 			return id.OpID{}, err
 		}
-		_, err = e.writer.commit(t, RunStarted{Strand: strand, Op: op.ID}, nil)
+		_, err = e.writer.commit(t, started(op, false), nil)
 		if _, stale := errors.AsType[*tx.StaleExpectation](err); stale {
 			continue
 		}

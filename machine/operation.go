@@ -81,6 +81,12 @@ type Start struct {
 	MaxTurns *int64 // of that run; nil: unlimited
 }
 
+// Kind is run, compaction or navigation.
+func (op Operation) Kind() string { return op.Intent.intent() }
+
+// IsRun reports whether the operation drives prompts.
+func (op Operation) IsRun() bool { return op.Kind() == kindRun }
+
 // Value returns the register payload.
 func (op Operation) Value() jsonv.Value {
 	return tree(func(w *jsonv.Writer) {

@@ -255,7 +255,10 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 		Session: r.session, Models: s.node.cfg.Models, Tools: box,
 		System: prompt.System(prompt.Environment{Workspace: r.cwd, Platform: runtime.GOOS + "/" + runtime.GOARCH, Mode: r.mode.String()}),
 		Clock:  s.node.cfg.Now, Entropy: entropy, After: time.After, Observe: s.tell,
-		Settings: machine.Settings{SteeringMode: machine.DrainAll, FollowUpMode: machine.DrainAll, ToolExecution: machine.Parallel},
+		Settings: machine.Settings{
+			SteeringMode: machine.DrainAll, FollowUpMode: machine.DrainAll, ToolExecution: machine.Parallel,
+			Compaction: machine.CompactionSettings{Enabled: true, ReserveTokens: machine.DefaultReserveTokens, KeepRecentTokens: machine.DefaultKeepRecentTokens},
+		},
 		Retry:    s.node.cfg.Retry,
 	})
 	if err != nil {
