@@ -114,9 +114,11 @@ func homeAt(dir string) (node.Home, error) {
 // models offers the script as the only model.
 type models struct{ *scripted.Provider }
 
-func (models) Choose(string) (machine.ModelRef, error) {
-	return machine.ModelRef{Provider: scripted.Model.Provider, ModelID: scripted.Model.ModelID}, nil
+func (models) Choose(string) (node.Chosen, error) {
+	return node.Chosen{Ref: machine.ModelRef{Provider: scripted.Model.Provider, ModelID: scripted.Model.ModelID}}, nil
 }
+
+func (models) Keys() []string { return nil }
 
 func (m models) Resolve(machine.ModelRef) (provider.Model, provider.Provider, error) {
 	return scripted.Model, m.Provider, nil
