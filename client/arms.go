@@ -2,7 +2,9 @@ package client
 
 import (
 	"github.com/loom-run/loom/client/plane"
+	"github.com/loom-run/loom/client/project"
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/sdkmsg"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -11,52 +13,52 @@ import (
 var arms = map[wire.Kind]func(*step){
 	wire.KindRunStart:           arm((*step).runStart),
 	wire.KindTurnStart:          arm((*step).turnStart),
-	wire.KindToolCallDelta:      arm((*step).toolCallDelta),
-	wire.KindToolDisclosure:     arm((*step).toolDisclosure),
-	wire.KindLastTurnUsage:      arm((*step).lastTurnUsage),
-	wire.KindCompactionBoundary: arm((*step).compactionBoundary),
-	wire.KindBranchSummary:      arm((*step).branchSummary),
 	wire.KindUserMessage:        arm((*step).userMessage),
 	wire.KindTextDelta:          arm((*step).textDelta),
 	wire.KindTextEnd:            arm((*step).textEnd),
 	wire.KindReasoningDelta:     arm((*step).reasoningDelta),
 	wire.KindReasoningEnd:       arm((*step).reasoningEnd),
+	wire.KindToolCallDelta:      arm((*step).toolCallDelta),
 	wire.KindToolCall:           arm((*step).toolCall),
+	wire.KindToolDisclosure:     arm((*step).toolDisclosure),
 	wire.KindToolProgress:       arm((*step).toolProgress),
 	wire.KindToolResult:         arm((*step).toolResult),
 	wire.KindTurnEnd:            arm((*step).turnEnd),
+	wire.KindLastTurnUsage:      arm((*step).lastTurnUsage),
 	wire.KindRetry:              arm((*step).retry),
+	wire.KindCompactionBoundary: arm((*step).compactionBoundary),
+	wire.KindBranchSummary:      arm((*step).branchSummary),
 	wire.KindRunEnd:             arm((*step).runEnd),
 	wire.KindRunStopped:         arm((*step).runStopped),
 	wire.KindNotice:             arm((*step).notice),
+
+	wire.KindRosterChange:     arm((*step).rosterChange),
+	wire.KindPending:          arm((*step).pending),
+	wire.KindApprovalRequest:  arm((*step).approvalRequest),
+	wire.KindApprovalSettled:  arm((*step).approvalSettled),
+	wire.KindQuestionRequest:  arm((*step).questionRequest),
+	wire.KindQuestionSettled:  arm((*step).questionSettled),
+	wire.KindPlanRequest:      arm((*step).planRequest),
+	wire.KindPlanSettled:      arm((*step).planSettled),
+	wire.KindQueue:            arm((*step).queue),
+	wire.KindInputTaken:       arm((*step).inputTaken),
+	wire.KindInputUnused:      arm((*step).inputUnused),
+	wire.KindDiagnostics:      arm((*step).diagnostics),
+	wire.KindWorkspaceChanged: arm((*step).workspaceChanged),
+	wire.KindHookNotice:       arm((*step).hookNotice),
+	wire.KindTaskStarted:      arm((*step).taskStarted),
+	wire.KindTaskProgress:     arm((*step).taskProgress),
+	wire.KindTaskNotification: arm((*step).taskNotification),
+	wire.KindWorkflowProgress: arm((*step).workflowProgress),
+	wire.KindBackground:       arm((*step).background),
+	wire.KindActivity:         arm((*step).activity),
+	wire.KindSettings:         arm((*step).settings),
+	wire.KindPresence:         arm((*step).presence),
 }
 
-// unarmed are the kinds that this runtime does not read yet, each with the reason. No
-// engine mints them yet.
-var unarmed = map[wire.Kind]string{
-	wire.KindRosterChange:     "rosters do not change while a run is on",
-	wire.KindPending:          "nothing waits for a person",
-	wire.KindApprovalRequest:  "nothing waits for a person",
-	wire.KindApprovalSettled:  "nothing waits for a person",
-	wire.KindQuestionRequest:  "nothing waits for a person",
-	wire.KindQuestionSettled:  "nothing waits for a person",
-	wire.KindPlanRequest:      "nothing waits for a person",
-	wire.KindPlanSettled:      "nothing waits for a person",
-	wire.KindQueue:            "queued input cannot be listed",
-	wire.KindInputTaken:       "queued input cannot be listed",
-	wire.KindInputUnused:      "queued input cannot be listed",
-	wire.KindDiagnostics:      "no checker looks at files",
-	wire.KindWorkspaceChanged: "nobody watches files",
-	wire.KindHookNotice:       "there are no hooks",
-	wire.KindTaskStarted:      "nothing works in the background",
-	wire.KindTaskProgress:     "nothing works in the background",
-	wire.KindTaskNotification: "nothing works in the background",
-	wire.KindWorkflowProgress: "there are no workflows",
-	wire.KindBackground:       "nothing works in the background",
-	wire.KindActivity:         "the state of a session is in the list of sessions",
-	wire.KindSettings:         "what a run starts with is in its start",
-	wire.KindPresence:         "a session has one client",
-}
+// unarmed are the kinds that this runtime does not read, each with the reason. A kind
+// that is new on the wire stands here until it has an arm.
+var unarmed = map[wire.Kind]string{}
 
 // arm gives an arm its own body type. A body of another type under that kind
 // does not come out of a decoder; it would give no output.
@@ -77,7 +79,11 @@ func (st *step) runStart(b wire.RunStart) {
 	case st.ending != nil, st.level == string(wire.Encode(b)):
 		return // restated, and nothing new in it
 	}
+	if st.level == "" { // it opens here; later statements of it clear nothing
+		st.show(plane.Cleared{})
+	}
 	st.level = string(wire.Encode(b))
+	st.tools.Start(b)
 	st.show(plane.RunOpened{
 		Operation: op, Model: b.Model, Mode: b.Mode, Cwd: b.Cwd, MaxTurns: b.MaxTurns, Roster: b.Roster, Hands: b.Hands, MCP: b.MCP,
 	})
@@ -87,7 +93,7 @@ func (st *step) userMessage(b wire.UserMessage) {
 	if st.ending != nil { // history has no run starts
 		st.open(id.OpID{})
 	}
-	st.keep(plane.Prompt{Entry: b.Entry, Text: b.Text, Bytes: b.Bytes, Images: b.Images, Author: b.Author})
+	st.keep(project.Prompt(b))
 }
 
 func (st *step) textDelta(b wire.TextDelta) {
@@ -100,17 +106,19 @@ func (st *step) reasoningDelta(b wire.ReasoningDelta) {
 
 func (st *step) textEnd(b wire.TextEnd) {
 	st.settle(b.Segment, false, b.Content)
-	st.keep(plane.Answer{Segment: b.Segment, Text: b.Content})
+	st.book.said(b.Segment.Entry, b.Content)
+	st.keep(project.Answer(b))
 }
 
 func (st *step) reasoningEnd(b wire.ReasoningEnd) {
 	st.settle(b.Segment, true, b.Content)
-	st.keep(plane.Reasoning{Segment: b.Segment, Text: b.Content, Redacted: b.Redacted})
+	st.keep(project.Reasoning(b))
 }
 
 func (st *step) toolCall(b wire.ToolCall) {
 	st.live.end(b.Segment.Entry)
-	st.keep(plane.Call{Segment: b.Segment, CallID: b.CallID, Name: b.Name, Arguments: b.Arguments})
+	st.book.called(call{id: b.CallID, name: b.Name, input: b.Arguments})
+	st.keep(project.Call(b))
 }
 
 func (st *step) toolProgress(b wire.ToolProgress) {
@@ -118,15 +126,23 @@ func (st *step) toolProgress(b wire.ToolProgress) {
 }
 
 func (st *step) toolResult(b wire.ToolResult) {
-	st.keep(plane.Result{
-		Entry: b.Entry, CallID: b.CallID, Name: b.Name, Text: b.Text, Images: b.Images, IsError: b.IsError, Gate: b.Gate,
-		Structured: b.Structured, StructuredBytes: b.StructuredBytes,
-	})
+	asked, _ := st.book.answered(b.CallID)
+	st.keep(project.Answered(b))
+	if project.Denied(b.Gate) {
+		st.book.denied(sdkmsg.Denial{ToolName: b.Name, ToolUseID: b.CallID, ToolInput: asked.input})
+	}
+	if m, ok := project.DeniedUnasked(b); ok {
+		st.keep(m)
+	}
+	if r, ok := project.Detached(b.CallID, b.Structured); ok {
+		st.show(plane.BackgroundRegistered{Registration: r})
+	}
 }
 
 func (st *step) turnEnd(b wire.TurnEnd) {
 	st.endTurn(b.Entry)
-	tally := Measure(b.Usage)
+	st.book.ended(b.Entry)
+	tally := project.Measure(b.Usage)
 	if b.StopReason != failedAttempt {
 		st.turns++
 	}
@@ -154,29 +170,31 @@ func (st *step) toolDisclosure(b wire.ToolDisclosure) { st.show(plane.CallDisclo
 
 func (st *step) lastTurnUsage(b wire.LastTurnUsage) {
 	st.show(plane.ContextUsed{
-		Entry: b.Entry, Usage: Measure(b.Usage), Model: b.Model, ContextTokens: b.ContextTokens, ContextWindow: b.ContextWindow,
+		Entry: b.Entry, Usage: project.Measure(b.Usage), Model: b.Model, ContextTokens: b.ContextTokens, ContextWindow: b.ContextWindow,
 	})
 }
 
 func (st *step) compactionBoundary(b wire.CompactionBoundary) {
-	st.keep(plane.Compacted{Boundary: b})
+	mark, summary := project.Compacted(b)
+	st.keep(mark)
+	st.keep(summary)
 }
 
-func (st *step) branchSummary(b wire.BranchSummary) { st.keep(plane.BranchLeft{Summary: b}) }
+func (st *step) branchSummary(b wire.BranchSummary) { st.keep(project.BranchLeft(b)) }
 
 func (st *step) retry(b wire.Retry) {
 	st.show(plane.Waiting{Attempt: b.Attempt, MaxAttempts: b.MaxAttempts, UntilMs: b.UntilMs, Error: b.Error})
 }
 
 func (st *step) runEnd(b wire.RunEnd) {
-	op, total := st.frame.Operation, Measure(b.Usage)
+	op, total := st.frame.Operation, project.Measure(b.Usage)
 	if !st.operation.IsZero() && op != st.operation { // a run before the one that is on
-		st.keep(plane.Ended{Operation: op, Cause: b.Terminal, Total: total, Gates: b.Gates, Final: b.FinalEntry})
+		st.keep(project.Ended(op.String(), b, total, project.Account{}))
 		return
 	}
 	st.abandon()
 	st.tally = total
-	st.keep(plane.Ended{Operation: op, Cause: b.Terminal, Total: st.total(total), Gates: b.Gates, Final: b.FinalEntry})
+	st.keep(project.Ended(op.String(), b, st.total(total), st.account()))
 	st.close(plane.Seen{Cause: b.Terminal})
 }
 
@@ -187,6 +205,12 @@ func (st *step) runStopped(b wire.RunStopped) {
 	}
 }
 
+// notice keeps what was committed and shows what passes.
 func (st *step) notice(b wire.Notice) {
-	st.show(plane.Noticed{Code: b.Code, Audience: audience(b.Code, b.Audience), Facts: b.Facts})
+	to := audience(b.Code, b.Audience)
+	if st.frame.Delivery == wire.Replay {
+		st.keep(project.NoticeLine(b, to))
+		return
+	}
+	st.show(plane.Noticed{Code: b.Code, Audience: to, Facts: b.Facts})
 }

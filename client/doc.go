@@ -10,15 +10,16 @@
 // # Key types
 //
 // [State] and [State.Step] are the pure core: one frame in, outputs of the two
-// planes (package client/plane) out, by a table of arms. [Run] is the one driver:
-// it pulls frames, merges live text, and holds the timers and races, through
-// [Ports]. [Decide] says what becomes of a streamed segment when its
-// authoritative text comes; [Measure] reads usage without inventing numbers.
-// [Drop] records a frame that had no place.
+// planes (package client/plane) out, by a table of arms. What a frame means is
+// asked of package client/project. [State.Export] and [State.Import] carry a state
+// over a restart, and [Rebuild] makes one from a stored transcript. [Run] is the one
+// driver: it pulls frames, merges live text, and holds the timers and races, through
+// [Ports]. [Drop] records a frame that had no place.
 //
 // # Relationships
 //
-// Imports client/plane, wire and core. Knows no transport and no host.
+// Imports client/plane, client/project, sdkmsg, wire and core. Knows no transport and
+// no host.
 //
 // # Traffic
 //
@@ -34,5 +35,7 @@
 //     under different words, and counted.
 //   - The pieces of a segment's live text, put together, are a prefix of what
 //     the segment's deltas said. A gap stops them.
+//   - What was told is not told again after a restart, and the memory does not grow
+//     with the frames.
 //   - A port that is not given is an ability that is off.
 package client

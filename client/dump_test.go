@@ -8,14 +8,14 @@ import (
 	"github.com/loom-run/loom/client/plane"
 )
 
-// dump renders outputs for golden files: pointers as what they point to, ids as
-// their text.
+// dump renders outputs for golden files: what is kept as it is stored, and of what
+// passes pointers as what they point to, ids as their text.
 func dump(outs []plane.Output) string {
 	var b strings.Builder
 	for _, o := range outs {
 		switch o := o.(type) {
 		case plane.Transcript:
-			fmt.Fprintf(&b, "  keep %s %s\n", o.ID(), value(reflect.ValueOf(o.Message())))
+			fmt.Fprintf(&b, "  keep %s\n", o.Line().Append(nil))
 		case plane.Chrome:
 			fmt.Fprintf(&b, "  show %s\n", value(reflect.ValueOf(o.Event())))
 		}

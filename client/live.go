@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/loom-run/loom/client/plane"
+	"github.com/loom-run/loom/client/project"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/wire"
 )
@@ -104,7 +105,7 @@ func (st *step) settle(seg wire.Segment, reasoning bool, final string) {
 		shown = st.live.take(i)
 	}
 	st.live.end(seg.Entry)
-	v := Decide(shown, final, st.surface)
+	v := project.Decide(shown, final, st.surface)
 	if w, ok := v.(plane.Withhold); ok {
 		st.withheld.Add(w.Text)
 	}
@@ -126,7 +127,7 @@ func (st *step) abandon() {
 		s := st.live.segments[0]
 		seg := wire.Segment{Entry: st.live.entry, Block: s.block}
 		if shown := st.live.take(0); shown != "" {
-			st.show(plane.Settled{Segment: seg, Reasoning: s.reasoning, Verdict: Decide(shown, "", st.surface)})
+			st.show(plane.Settled{Segment: seg, Reasoning: s.reasoning, Verdict: project.Decide(shown, "", st.surface)})
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/loom-run/loom/client"
 	"github.com/loom-run/loom/client/plane"
+	"github.com/loom-run/loom/client/project"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -113,7 +114,7 @@ func (r *record) last() plane.Event {
 // run is one drive inside a synctest bubble.
 func run(ctx context.Context, w plane.Watch, src *source, r *record, p client.Ports) (plane.Ending, error) {
 	r.start = time.Now()
-	return client.Run(ctx, client.New(w, client.Appends), src.frames, r.put, p)
+	return client.Run(ctx, client.New(w, project.Appends), src.frames, r.put, p)
 }
 
 // closedOnce checks the promises of every way out.
@@ -151,7 +152,7 @@ func TestARunEndsWithItsCommittedEnd(t *testing.T) {
 		if ending != (plane.Seen{Cause: wire.Completed{}}) {
 			t.Errorf("ended as %#v", ending)
 		}
-		if want := stepAll(client.New(watch, client.Appends), wholeRun()); dump(r.outs) != dump(want) {
+		if want := stepAll(client.New(watch, project.Appends), wholeRun()); dump(r.outs) != dump(want) {
 			t.Errorf("Run put out\n%sand Step\n%s", dump(r.outs), dump(want))
 		}
 	})
@@ -315,7 +316,7 @@ func TestNothingRunsOnWhereverItIsCancelled(t *testing.T) {
 }
 
 func TestASinkThatFailsEndsTheRun(t *testing.T) {
-	all := len(stepAll(client.New(watch, client.Appends), wholeRun()))
+	all := len(stepAll(client.New(watch, project.Appends), wholeRun()))
 	for fail := 1; fail <= all; fail++ {
 		synctest.Test(t, func(t *testing.T) {
 			src := &source{beats: beats(wholeRun(), time.Millisecond)}

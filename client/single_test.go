@@ -54,8 +54,8 @@ func TestEachVerdictHasOnePlace(t *testing.T) {
 		}
 	}
 	for _, verdict := range []string{"Send", "Rest", "Nothing", "Replace", "Withhold", "Retract"} {
-		if got := where[verdict]; !slices.Equal(got, []string{"segment.go"}) {
-			t.Errorf("the verdict %s is made in %v, not in segment.go alone", verdict, got)
+		if got := where[verdict]; !slices.Equal(got, []string{"project/segment.go"}) {
+			t.Errorf("the verdict %s is made in %v, not in project/segment.go alone", verdict, got)
 		}
 	}
 	for _, made := range []string{"Proof", "Transcript", "Chrome"} {

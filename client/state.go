@@ -2,7 +2,9 @@ package client
 
 import (
 	"github.com/loom-run/loom/client/plane"
+	"github.com/loom-run/loom/client/project"
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/sdkmsg"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -10,14 +12,16 @@ import (
 // concurrent use.
 type State struct {
 	watch   plane.Watch
-	surface Surface
+	surface project.Surface
 
 	position wire.Position // behind the newest replay frame seen
 	drops    Drops
 	last     []Drop // of the current step
 
 	live     liveText
-	withheld Ledger
+	withheld project.Ledger
+	tools    project.Tools
+	book     book
 
 	operation id.OpID // of the run that is on, when a frame told it
 	level     string  // the run start as it was stated last
@@ -28,7 +32,7 @@ type State struct {
 }
 
 // New starts with nothing seen.
-func New(w plane.Watch, s Surface) *State {
+func New(w plane.Watch, s project.Surface) *State {
 	return &State{watch: w, surface: s, operation: w.Operation, tally: plane.NoTally()}
 }
 
@@ -44,7 +48,10 @@ func (s *State) Drops() Drops { return s.drops }
 // LastDrops returns the frames that the latest Step dropped: none or one.
 func (s *State) LastDrops() []Drop { return s.last }
 
-// Withheld reports whether that text is one that an [Appends] surface could not
+// Tools returns the tools of the run that is on.
+func (s *State) Tools() project.Tools { return s.tools }
+
+// Withheld reports whether that text is one that a surface that appends could not
 // show.
 func (s *State) Withheld(text string) bool { return s.withheld.Holds(text) }
 
@@ -69,7 +76,7 @@ type step struct {
 func (st *step) show(e plane.Event) { st.out = append(st.out, plane.Show(st.proof, e)) }
 
 // keep puts out a message.
-func (st *step) keep(m plane.Message) {
+func (st *step) keep(m sdkmsg.Message) {
 	st.out = append(st.out, plane.Keep(st.proof, st.frame, st.kept, m))
 	st.kept++
 }
@@ -96,7 +103,12 @@ func (s *State) Step(f wire.Frame) []plane.Output {
 	case wire.Elsewhere:
 		st.drop(ContractViolation, "it is of another generation than the frames before it")
 		return nil
-	case wire.Passing, wire.Next:
+	case wire.Next:
+		if s.book.has(plane.IDOf, f) {
+			st.drop(Repeated, "")
+			return nil
+		}
+	case wire.Passing:
 	}
 	switch b := f.Body.(type) {
 	case wire.Unknown:
@@ -165,4 +177,5 @@ func (s *State) open(op id.OpID) {
 	s.operation = op
 	s.level = ""
 	s.turns, s.tally, s.lacking, s.ending = 0, plane.NoTally(), false, nil
+	s.book.open()
 }

@@ -14,11 +14,16 @@ import (
 
 	"github.com/loom-run/loom/client"
 	"github.com/loom-run/loom/client/plane"
+	"github.com/loom-run/loom/client/project"
+	"github.com/loom-run/loom/core/corrupt"
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/words"
+	"github.com/loom-run/loom/sdkmsg"
 	"github.com/loom-run/loom/wire"
 	"github.com/loom-run/loom/wire/wiretest"
 )
+
+func report() *corrupt.Report { return corrupt.New("test", "usage", "a usage", "no such field") }
 
 var update = flag.Bool("update", false, "rewrite the golden files; review them as a diff")
 
@@ -86,6 +91,7 @@ func wholeRun() []wire.Frame {
 	})
 	s.passing(wire.Live, "x0", wire.Retry{Attempt: 1, UntilMs: 5000, Error: "overloaded"})
 	s.passing(wire.Live, "n0", wire.Notice{Code: words.NoticeLiveDropped, Audience: words.ForOperator, Facts: wire.Facts{{Name: "count", Value: jsonv.Num(3)}}})
+	s.frames = append(s.frames, beside()...)
 	s.replay("cb", wire.CompactionBoundary{Entry: wiretest.Entry(8), Summary: "so far", Bytes: 6, TokensBefore: new(int64(900)), Kept: 2})
 	s.replay("bs", wire.BranchSummary{Entry: wiretest.Entry(9), From: wiretest.Entry(2), Summary: "tried", Bytes: 5})
 	s.replay("a2t", wire.TextEnd{Segment: seg(4, 0), Content: "Two files."})
@@ -102,9 +108,9 @@ func countedTurn() wire.Frame {
 
 func TestArmsGolden(t *testing.T) {
 	var b strings.Builder
-	for _, surface := range []client.Surface{client.Redraws, client.Appends} {
+	for _, surface := range []project.Surface{project.Redraws, project.Appends} {
 		s := client.New(watch, surface)
-		b.WriteString(map[client.Surface]string{client.Redraws: "# a surface that redraws\n", client.Appends: "# a surface that appends\n"}[surface])
+		b.WriteString(map[project.Surface]string{project.Redraws: "# a surface that redraws\n", project.Appends: "# a surface that appends\n"}[surface])
 		frames := wholeRun()
 		for _, f := range frames {
 			b.WriteString(string(f.Kind()) + " " + f.ID + "\n" + dump(s.Step(f)))
@@ -169,19 +175,19 @@ func transcript(outs []plane.Output) (kept []plane.Output) {
 
 func TestTheTranscriptNeedsOnlyWhatIsReplayed(t *testing.T) {
 	frames := wholeRun()
-	live := transcript(stepAll(client.New(watch, client.Redraws), frames))
+	live := transcript(stepAll(client.New(watch, project.Redraws), frames))
 	var committed []wire.Frame
 	for _, f := range frames {
 		if f.Delivery == wire.Replay {
 			committed = append(committed, f)
 		}
 	}
-	again := transcript(stepAll(client.New(watch, client.Appends), committed))
+	again := transcript(stepAll(client.New(watch, project.Appends), committed))
 	if dump(live) != dump(again) {
 		t.Errorf("live\n%sreplayed\n%s", dump(live), dump(again))
 	}
 	// A reconnect sends the newest frames again: nothing is kept twice.
-	s := client.New(watch, client.Redraws)
+	s := client.New(watch, project.Redraws)
 	for i, f := range committed {
 		s.Step(f)
 		if i > 0 && len(s.Step(committed[i-1])) != 0 {
@@ -194,7 +200,7 @@ func TestTheTranscriptNeedsOnlyWhatIsReplayed(t *testing.T) {
 }
 
 // visible applies live text and verdicts as a host does.
-func visible(t interface{ Fatalf(string, ...any) }, outs []plane.Output, surface client.Surface) (text string, withheld bool) {
+func visible(t interface{ Fatalf(string, ...any) }, outs []plane.Output, surface project.Surface) (text string, withheld bool) {
 	for _, o := range outs {
 		c, ok := o.(plane.Chrome)
 		if !ok {
@@ -210,12 +216,12 @@ func visible(t interface{ Fatalf(string, ...any) }, outs []plane.Output, surface
 			case plane.Rest:
 				text += v.Text
 			case plane.Replace:
-				if surface == client.Appends {
+				if surface == project.Appends {
 					t.Fatalf("an appending surface was told to replace")
 				}
 				text = v.Text
 			case plane.Retract:
-				if surface == client.Redraws {
+				if surface == project.Redraws {
 					text = ""
 				} else {
 					withheld = true
@@ -233,7 +239,7 @@ func TestHoweverTextIsCutItEndsAsCommitted(t *testing.T) {
 		pieces := rapid.SliceOf(wiretest.Text()).Draw(t, "pieces")
 		said := strings.Join(pieces, "")
 		final := rapid.SampledFrom([]string{said, said + "and more", "[redacted]", ""}).Draw(t, "final")
-		surface := rapid.SampledFrom([]client.Surface{client.Redraws, client.Appends}).Draw(t, "surface")
+		surface := rapid.SampledFrom([]project.Surface{project.Redraws, project.Appends}).Draw(t, "surface")
 		s := &script{}
 		var at int64
 		for i, p := range pieces {
@@ -251,7 +257,7 @@ func TestHoweverTextIsCutItEndsAsCommitted(t *testing.T) {
 		switch {
 		case !withheld && text != final:
 			t.Fatalf("shown %q, committed %q", text, final)
-		case withheld && surface == client.Redraws:
+		case withheld && surface == project.Redraws:
 			t.Fatal("a surface that redraws withheld")
 		case withheld && !strings.HasPrefix(said, text):
 			t.Fatalf("shown %q is not the start of what was said, %q", text, said)
@@ -266,7 +272,7 @@ func TestAnAttemptThatIsNotCommittedIsTakenBack(t *testing.T) {
 	s.passing(wire.Live, "1", wire.TextDelta{Segment: seg(2, 0), Text: "first try"})
 	s.passing(wire.Live, "2", wire.TextDelta{Segment: seg(3, 0), Text: "second"})
 	s.replay("3", wire.TextEnd{Segment: seg(3, 0), Content: "second"})
-	outs := stepAll(client.New(watch, client.Redraws), s.frames)
+	outs := stepAll(client.New(watch, project.Redraws), s.frames)
 	got := dump(outs)
 	for _, want := range []string{"Settled{Segment:Segment{Entry:" + wiretest.Entry(2).String(), "Verdict:Retract{}", "Verdict:Nothing{}"} {
 		if !strings.Contains(got, want) {
@@ -279,7 +285,7 @@ func TestAnAttemptThatIsNotCommittedIsTakenBack(t *testing.T) {
 	s.passing(wire.Live, "2", wire.TextDelta{Segment: seg(2, 1), Text: "lost"})
 	s.replay("3", wire.TextEnd{Segment: seg(2, 0), Content: "kept"})
 	s.replay("4", wire.TurnEnd{Entry: wiretest.Entry(2), Usage: measured, StopReason: "stop", Model: model})
-	if got := dump(stepAll(client.New(watch, client.Redraws), s.frames)); strings.Count(got, "Retract") != 1 {
+	if got := dump(stepAll(client.New(watch, project.Redraws), s.frames)); strings.Count(got, "Retract") != 1 {
 		t.Errorf("the uncommitted block was not taken back:\n%s", got)
 	}
 }
@@ -300,7 +306,7 @@ func TestDropsSayWhoIsAtFault(t *testing.T) {
 		"another strand":       {foreign.frames[0], client.ForeignLane},
 		"a newer kind":         {novel.frames[0], client.NoArm},
 	} {
-		s := client.New(watch, client.Redraws)
+		s := client.New(watch, project.Redraws)
 		if outs := s.Step(c.frame); len(outs) != 0 {
 			t.Errorf("%s gave %s", name, dump(outs))
 		}
@@ -325,9 +331,9 @@ func TestATurnThatCannotBeCountedMakesTotalsLowerBounds(t *testing.T) {
 	} {
 		s := &script{}
 		s.replay("t", body).end(wire.Completed{}, measured)
-		outs := transcript(stepAll(client.New(watch, client.Redraws), s.frames))
-		total := outs[0].(plane.Transcript).Message().(plane.Ended).Total
-		if want := (name == "counted"); total.Input.Exact != want || total.CostMicroUSD.Exact != want {
+		outs := transcript(stepAll(client.New(watch, project.Redraws), s.frames))
+		total := outs[0].(plane.Transcript).Message().(sdkmsg.Result).Loom
+		if want := (name == "counted"); total.UsageExact != want || total.CostExact != want {
 			t.Errorf("%s: total %+v", name, total)
 		}
 	}
@@ -339,7 +345,7 @@ func TestEachEndingIsReadAsItself(t *testing.T) {
 		wire.UnknownCause{Tag: "evaporated"},
 	}
 	for _, c := range causes {
-		s := client.New(watch, client.Redraws)
+		s := client.New(watch, project.Redraws)
 		outs := stepAll(s, (&script{}).end(c, measured).frames)
 		seen, ok := s.Ending().(plane.Seen)
 		if !ok || seen.Cause.Word() != c.Word() {
@@ -352,7 +358,7 @@ func TestEachEndingIsReadAsItself(t *testing.T) {
 			t.Errorf("%s ended twice:\n%s", c.Word(), dump(more))
 		}
 	}
-	s := client.New(watch, client.Redraws)
+	s := client.New(watch, project.Redraws)
 	f := (&script{}).end(wire.Completed{}, measured).frames[0]
 	f.Body = wire.Broken{Of: wire.KindRunEnd, Report: report()}
 	outs := s.Step(f)
@@ -362,7 +368,7 @@ func TestEachEndingIsReadAsItself(t *testing.T) {
 	if len(outs) != 1 {
 		t.Errorf("an unreadable end gave\n%s", dump(outs))
 	}
-	s = client.New(watch, client.Redraws)
+	s = client.New(watch, project.Redraws)
 	s.Step(countedTurn())
 	outs = s.Lose(plane.StreamBroke, errors.New("reset"))
 	closed := outs[0].(plane.Chrome).Event().(plane.RunClosed)
@@ -372,7 +378,7 @@ func TestEachEndingIsReadAsItself(t *testing.T) {
 }
 
 func TestAnAttemptThatFailedIsBilledAndIsNoTurn(t *testing.T) {
-	s := client.New(watch, client.Redraws)
+	s := client.New(watch, project.Redraws)
 	turn := countedTurn()
 	body := turn.Body.(wire.TurnEnd)
 	body.StopReason = "error"
@@ -386,7 +392,7 @@ func TestAnAttemptThatFailedIsBilledAndIsNoTurn(t *testing.T) {
 
 func TestTheNextRunStartsItsOwnAccount(t *testing.T) {
 	all := plane.Watch{Session: session, Strand: "main"}
-	s := client.New(all, client.Redraws)
+	s := client.New(all, project.Redraws)
 	stepAll(s, wholeRun())
 	if s.Ending() == nil {
 		t.Fatal("the first run did not end")
@@ -396,7 +402,7 @@ func TestTheNextRunStartsItsOwnAccount(t *testing.T) {
 		t.Errorf("a restated start of a run that ended gave\n%s", dump(outs))
 	}
 	start.Operation = wiretest.Op(2)
-	if outs := s.Step(start); len(outs) != 1 || s.Ending() != nil {
+	if outs := s.Step(start); len(outs) != 2 || s.Ending() != nil {
 		t.Errorf("the next run gave %s and ends as %v", dump(outs), s.Ending())
 	}
 	if outs := s.Step(start); len(outs) != 0 {
@@ -414,7 +420,7 @@ func TestANoticeReachesAPersonOnlyFromTheCatalogue(t *testing.T) {
 		words.NoticeLiveDropped + "\u200b": words.ForOperator,
 		"you_won_a_prize":                  words.ForOperator,
 	} {
-		s := client.New(watch, client.Redraws)
+		s := client.New(watch, project.Redraws)
 		outs := s.Step((&script{}).passing(wire.Live, "n", wire.Notice{Code: code, Audience: words.ForUser}).frames[0])
 		if got := outs[0].(plane.Chrome).Event().(plane.Noticed).Audience; got != want {
 			t.Errorf("%q is for %s", code, got)
@@ -431,7 +437,7 @@ func FuzzStep(f *testing.F) {
 		if err != nil {
 			return
 		}
-		s := client.New(plane.Watch{Session: frame.Session, Strand: frame.Strand}, client.Appends)
+		s := client.New(plane.Watch{Session: frame.Session, Strand: frame.Strand}, project.Appends)
 		for range 2 {
 			for _, o := range s.Step(frame) {
 				if !o.Valid() {
@@ -455,7 +461,7 @@ func BenchmarkStep(b *testing.B) {
 		}
 		frames[i] = sc.replay("e", wire.TextEnd{Segment: seg(uint64(i+1), 0), Content: strings.Repeat(text, deltas)}).frames
 	}
-	s := client.New(watch, client.Redraws)
+	s := client.New(watch, project.Redraws)
 	b.ReportAllocs()
 	n := 0
 	for b.Loop() {
@@ -473,7 +479,7 @@ func BenchmarkStep(b *testing.B) {
 }
 
 func TestAStateDoesNotGrowWithItsFrames(t *testing.T) {
-	s := client.New(watch, client.Redraws)
+	s := client.New(watch, project.Redraws)
 	feed := func(from, to int64) {
 		for i := from; i < to; i++ {
 			segment := seg(uint64(i/100)%50, 0)

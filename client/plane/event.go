@@ -6,13 +6,17 @@ import (
 	"github.com/loom-run/loom/wire"
 )
 
-// Event is what passes: one of [RunOpened], [TurnOpened], [LiveText],
-// [LiveArguments], [Settled], [CallDisclosed], [ToolWindow], [Waiting], [LastTurn],
-// [ContextUsed], [Noticed], [RunClosed]. Each says what its host owes.
+// Event is what passes. Each says what its host owes. Those of this file are of the
+// conversation, those of beside.go of what happens beside it.
 type Event interface{ event() }
 
-// RunOpened says that a run is on, and with what. The host clears what it showed
-// of an earlier run: live text, windows, a retry.
+// Cleared says that a turn of the person opens. The host drops what it showed of the
+// one before: live text and windows, the wait for an attempt, and suggestions of
+// what to ask next.
+type Cleared struct{}
+
+// RunOpened says that a run is on, and with what. It replaces what was said of the
+// run before.
 type RunOpened struct {
 	Operation id.OpID
 	Model     wire.ModelRef
@@ -113,6 +117,7 @@ type RunClosed struct {
 	Total  Tally
 }
 
+func (Cleared) event()       {}
 func (RunOpened) event()     {}
 func (TurnOpened) event()    {}
 func (LiveArguments) event() {}
@@ -125,37 +130,6 @@ func (Waiting) event()       {}
 func (LastTurn) event()      {}
 func (Noticed) event()       {}
 func (RunClosed) event()     {}
-
-// Verdict is what a host does with a segment that it has partly shown. It is one
-// of [Send], [Rest], [Nothing], [Replace], [Withhold], [Retract].
-type Verdict interface{ verdict() }
-
-// Send shows the whole text: nothing was shown.
-type Send struct{ Text string }
-
-// Rest shows a rest: what was shown is the start of the text.
-type Rest struct{ Text string }
-
-// Nothing leaves all as it is: the text was shown.
-type Nothing struct{}
-
-// Replace puts the text in the place of what was shown.
-type Replace struct{ Text string }
-
-// Withhold shows nothing more: what was shown is not the start of the text, and
-// this host cannot take it back. Text is the authoritative one.
-type Withhold struct{ Text string }
-
-// Retract takes back what was shown, where a host can, and else says that it
-// does not count.
-type Retract struct{}
-
-func (Send) verdict()     {}
-func (Rest) verdict()     {}
-func (Nothing) verdict()  {}
-func (Replace) verdict()  {}
-func (Withhold) verdict() {}
-func (Retract) verdict()  {}
 
 // Ending is how a run ended for the one who watched: [Seen] with its cause, or
 // [Lost].
@@ -182,60 +156,8 @@ const (
 	ContractBroke LostWord = "contract_broke" // a run end came that cannot be read
 	Stopped       LostWord = "stopped"        // the process that holds the session cannot go on with it
 	OutputFailed  LostWord = "output_failed"  // the outputs could not be put out
+	Earlier       LostWord = "ended_earlier"  // it ended before this client was started again, and was told then
 )
 
 func (Seen) ending() {}
 func (Lost) ending() {}
-
-// Count is a number that knows how well it is known. The zero Count is unknown.
-// At least zero says nothing, so it is the same as unknown.
-type Count struct {
-	N     int64
-	Known bool // false: nobody counted, and N is 0
-	Exact bool // false: at least N
-}
-
-// Exactly is a counted number.
-func Exactly(n int64) Count { return Count{N: n, Known: true, Exact: true} }
-
-// AtLeast is a lower bound.
-func AtLeast(n int64) Count { return Count{N: n, Known: n != 0} }
-
-// Add sums two counts. Something that nobody counted makes the sum a lower
-// bound.
-func (c Count) Add(o Count) Count {
-	if c.Exact && o.Exact {
-		return Exactly(c.N + o.N)
-	}
-	return AtLeast(c.N + o.N)
-}
-
-// Floor is the count as a lower bound.
-func (c Count) Floor() Count { return AtLeast(c.N) }
-
-// Tally is what was consumed. CostMicroUSD is in millionths of a US dollar.
-type Tally struct {
-	Input, Output         Count
-	CacheRead, CacheWrite Count
-	CostMicroUSD          Count
-}
-
-// NoTally is the tally of nothing consumed, the identity of [Tally.Add].
-func NoTally() Tally {
-	zero := Exactly(0)
-	return Tally{zero, zero, zero, zero, zero}
-}
-
-// Add sums two tallies.
-func (t Tally) Add(o Tally) Tally {
-	return Tally{
-		Input: t.Input.Add(o.Input), Output: t.Output.Add(o.Output),
-		CacheRead: t.CacheRead.Add(o.CacheRead), CacheWrite: t.CacheWrite.Add(o.CacheWrite),
-		CostMicroUSD: t.CostMicroUSD.Add(o.CostMicroUSD),
-	}
-}
-
-// Floor is the tally as lower bounds.
-func (t Tally) Floor() Tally {
-	return Tally{t.Input.Floor(), t.Output.Floor(), t.CacheRead.Floor(), t.CacheWrite.Floor(), t.CostMicroUSD.Floor()}
-}

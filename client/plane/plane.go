@@ -6,20 +6,20 @@
 // A client that mixes history with decoration loses one or repeats the other
 // after a restart. Here each output is on one of two planes, by one criterion:
 // what should still be visible after a restart is [Transcript], the rest is
-// [Chrome].
+// [Chrome]. Messages of the transcript are those of package sdkmsg.
 //
 // # Key types
 //
-// [Output] is sealed: [Transcript] holds a [Message] under a derived [MessageID],
-// [Chrome] holds an [Event] under a [Proof] of its lane. [Watch] is the lane a
-// client follows and the only mint of proofs. [Count] and [Tally] are numbers
+// [Output] is sealed: [Transcript] holds a message under a derived [MessageID],
+// [Chrome] holds an [Event]; both under a [Proof] of their lane. [Watch] is what a
+// client follows, and the only mint of proofs. [Count] and [Tally] are numbers
 // that know how well they are known; [Verdict] is what becomes of a streamed
 // segment; [Ending] is how a run ended, or that its end was not seen.
 //
 // # Relationships
 //
-// Imports wire and core. A leaf of the client runtime: client decides, hosts
-// draw.
+// Imports wire, sdkmsg and core. A leaf of the client runtime: client decides,
+// hosts draw.
 //
 // # Traffic
 //
@@ -41,6 +41,7 @@ import (
 	"strconv"
 
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/sdkmsg"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -64,34 +65,74 @@ type Watch struct {
 type Proof struct {
 	session id.SessionID
 	strand  string
+	lane    wire.Lane
+	task    string
 }
 
 // Valid reports whether p was minted.
 func (p Proof) Valid() bool { return !p.session.IsZero() }
 
-// Prove mints the proof of a frame that belongs to the lane. It fails closed: a
-// watch without a session follows nothing. Frames of the whole session belong
-// to each of its strands, and committed entries to whichever operation is
-// watched, since they do not say which one wrote them. A lane that this build does
-// not know proves nothing.
+// Lane is the lane that is proven.
+func (p Proof) Lane() wire.Lane { return p.lane }
+
+// Task is the task that is proven; empty for the conversation and for the session as
+// a whole.
+func (p Proof) Task() string { return p.task }
+
+// Prove mints the proof of a frame that belongs to what is watched. It fails closed:
+// a watch without a session follows nothing, a lane that this build does not know
+// proves nothing, and neither does a frame that does not say whose it is: one of a
+// conversation needs its strand, one of a task its task, and what the frame is
+// about has to be at home on its lane. Frames of the whole session belong to each
+// of its strands, and committed entries to whichever operation is watched, since
+// they do not say which one wrote them.
 func (w Watch) Prove(f wire.Frame) (Proof, bool) {
+	if w.Session.IsZero() || f.Session != w.Session {
+		return Proof{}, false
+	}
+	if f.Strand != "" && f.Strand != w.Strand {
+		return Proof{}, false
+	}
+	if !w.Operation.IsZero() && !f.Operation.IsZero() && f.Operation != w.Operation {
+		return Proof{}, false
+	}
+	owned := false
 	switch f.Lane {
-	case wire.LaneMain, wire.LaneAgent, wire.LaneSession:
+	case wire.LaneMain, wire.LaneAgent:
+		owned = f.Strand != "" || f.Task != "" && homeOf(f.Kind()) == besideIt
 	case wire.LaneWorkflow, wire.LaneBackground:
-		return Proof{}, false // no strand's
-	default:
-		return Proof{}, false // nobody's, as far as this build knows
+		owned = f.Task != "" && homeOf(f.Kind()) != inConversation
+	case wire.LaneSession:
+		owned = homeOf(f.Kind()) != inConversation
 	}
-	switch {
-	case w.Session.IsZero() || f.Session != w.Session:
-		return Proof{}, false
-	case f.Strand != "" && f.Strand != w.Strand:
-		return Proof{}, false
-	case !w.Operation.IsZero() && !f.Operation.IsZero() && f.Operation != w.Operation:
+	if !owned {
 		return Proof{}, false
 	}
-	return Proof{session: w.Session, strand: w.Strand}, true
+	return Proof{session: w.Session, strand: w.Strand, lane: f.Lane, task: f.Task}, true
 }
+
+// home says where a kind is at home.
+type home uint8
+
+const (
+	inConversation home = iota // what is said and done on a strand
+	besideIt                   // tasks, on lanes of their own as well
+	aboutSession               // levels and facts of the session, on each lane
+)
+
+// homes are the kinds that are not of a conversation. A kind that this build does
+// not know is taken for one: it may be drawn on no other lane.
+var homes = map[wire.Kind]home{
+	wire.KindTaskStarted: besideIt, wire.KindTaskProgress: besideIt, wire.KindTaskNotification: besideIt, wire.KindWorkflowProgress: besideIt,
+
+	wire.KindBackground: aboutSession, wire.KindPending: aboutSession, wire.KindActivity: aboutSession, wire.KindPresence: aboutSession,
+	wire.KindNotice: aboutSession, wire.KindHookNotice: aboutSession, wire.KindDiagnostics: aboutSession, wire.KindWorkspaceChanged: aboutSession,
+	wire.KindApprovalRequest: aboutSession, wire.KindApprovalSettled: aboutSession, wire.KindQuestionRequest: aboutSession,
+	wire.KindQuestionSettled: aboutSession, wire.KindPlanRequest: aboutSession, wire.KindPlanSettled: aboutSession,
+	wire.KindRunStopped: aboutSession,
+}
+
+func homeOf(k wire.Kind) home { return homes[k] }
 
 // Self mints the proof for what the runtime itself says about the watched lane,
 // such as that its stream broke.
@@ -99,7 +140,7 @@ func (w Watch) Self() (Proof, bool) {
 	if w.Session.IsZero() {
 		return Proof{}, false
 	}
-	return Proof{session: w.Session, strand: w.Strand}, true
+	return Proof{session: w.Session, strand: w.Strand, lane: wire.LaneMain}, true
 }
 
 // MessageID names a transcript message. It has the shape of a UUID.
@@ -120,6 +161,9 @@ func (m MessageID) String() string {
 	return string(b[:])
 }
 
+// IDOf is the id of message n of a frame.
+func IDOf(f wire.Frame, n int) MessageID { return derive(f, n) }
+
 // derive makes the id of message n of a frame.
 func derive(f wire.Frame, n int) MessageID {
 	h := sha256.New()
@@ -139,11 +183,11 @@ func derive(f wire.Frame, n int) MessageID {
 type Transcript struct {
 	id      MessageID
 	proof   Proof
-	message Message
+	message sdkmsg.Message
 }
 
 // Keep makes transcript message n of a frame.
-func Keep(p Proof, f wire.Frame, n int, m Message) Transcript {
+func Keep(p Proof, f wire.Frame, n int, m sdkmsg.Message) Transcript {
 	if !p.Valid() {
 		return Transcript{}
 	}
@@ -153,8 +197,17 @@ func Keep(p Proof, f wire.Frame, n int, m Message) Transcript {
 // ID returns the derived id.
 func (t Transcript) ID() MessageID { return t.id }
 
-// Message returns what is kept.
-func (t Transcript) Message() Message { return t.message }
+// Proof returns the proof of its lane.
+func (t Transcript) Proof() Proof { return t.proof }
+
+// Message returns what is kept. Its texts are as the wire has them: a host passes
+// them through client/say before a screen.
+func (t Transcript) Message() sdkmsg.Message { return t.message }
+
+// Line returns the message as a transcript stores it.
+func (t Transcript) Line() sdkmsg.Line {
+	return sdkmsg.Line{UUID: t.id.String(), SessionID: t.proof.session.String(), Message: t.message}
+}
 
 // Valid implements [Output].
 func (t Transcript) Valid() bool { return t.proof.Valid() && t.message != nil }
@@ -175,6 +228,9 @@ func Show(p Proof, e Event) Chrome {
 	return Chrome{proof: p, event: e}
 }
 
+// Proof returns the proof of its lane.
+func (c Chrome) Proof() Proof { return c.proof }
+
 // Event returns what is shown.
 func (c Chrome) Event() Event { return c.event }
 
@@ -185,3 +241,16 @@ func (Chrome) output() {}
 
 // With returns a chrome output of the same lane with another event.
 func (c Chrome) With(e Event) Chrome { return Show(c.proof, e) }
+
+// ParseMessageID reads the text of [MessageID.String]; ok is false for any other.
+func ParseMessageID(s string) (m MessageID, ok bool) {
+	if len(s) != 36 {
+		return MessageID{}, false
+	}
+	raw, err := hex.DecodeString(s[0:8] + s[9:13] + s[14:18] + s[19:23] + s[24:36])
+	if err != nil {
+		return MessageID{}, false
+	}
+	copy(m[:], raw)
+	return m, m.String() == s
+}

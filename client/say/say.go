@@ -1,22 +1,25 @@
-// Package say is the one exit through which text of a model, a tool or a server
-// reaches a person's screen.
+// Package say is what people are told: the one exit through which text of a model, a
+// tool or a server reaches a screen, and the sentences over the closed words.
 //
 // # Purpose
 //
 // A terminal obeys what it is sent. A tool's output or a model's answer can hold
 // sequences that move the cursor, rename the window, write the clipboard or
 // reverse the reading order of a command. Everything untrusted goes through
-// here, so that what is shown is what was said and nothing is obeyed.
+// here, so that what is shown is what was said and nothing is obeyed. And what a
+// word of the contract means is put in a sentence once, here, so that a denial or a
+// notice reads the same on every surface.
 //
 // # Key types
 //
 // [Clean] bounds and escapes, [Line] does so on one line, [All] escapes without
 // a bound, [JSON] does so for a document. [Hidden] is the rule that all of them
-// share.
+// share. [ReadNotice] reads the facts of a notice; [DeniedBy], [AskedBy], [Mandated],
+// [Settled], [Undecided], [RuleIssue], [Refusal] and [Ending] are the sentences.
 //
 // # Relationships
 //
-// Imports nothing of this module.
+// Imports the closed words, and wire for what it reads. Knows no screen.
 //
 // # Traffic
 //
@@ -29,6 +32,8 @@
 //   - Escaping works on single characters: the escaped whole is the escaped
 //     parts put together, so streamed text ends like text shown at once.
 //   - Text is escaped, never deleted: a person sees that something was there.
+//   - Each sentence is made in one place, no two words share one, and a word that
+//     this build does not know is quoted as it is.
 package say
 
 import (

@@ -29,8 +29,8 @@ func (p *Printer) result() []byte {
 	if !p.session.IsZero() {
 		w.Str("session_id", p.session.String())
 	}
-	if !p.op.IsZero() {
-		w.Str("operation", p.op.String())
+	if p.op != "" {
+		w.Str("operation", p.op)
 	}
 	w.Num("num_turns", int64(p.run.turns))
 	if p.opts.Now != nil {

@@ -14,8 +14,8 @@
 //
 // # Relationships
 //
-// Imports client, client/plane, client/say, wire and wire/wireclient (whose
-// refusals it reads). Knows nothing of the engine side.
+// Imports client, client/plane, client/project, client/say, sdkmsg, wire and
+// wire/wireclient (whose refusals it reads). Knows nothing of the engine side.
 //
 // # Traffic
 //
@@ -40,9 +40,11 @@ import (
 
 	"github.com/loom-run/loom/client"
 	"github.com/loom-run/loom/client/plane"
+	"github.com/loom-run/loom/client/project"
 	"github.com/loom-run/loom/client/say"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/words"
+	"github.com/loom-run/loom/sdkmsg"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -74,14 +76,14 @@ type Printer struct {
 	err     *sheet
 	started int64
 	session id.SessionID
-	op      id.OpID
+	op      string // empty: none
 	run     account
 	done    bool
 	exit    Exit
 
 	open    bool // a segment is being streamed
 	segment wire.Segment
-	aside   id.EntryID // whose text was told beside its calls
+	aside   string // whose text was told beside its calls
 }
 
 // New starts the clock of a run.
@@ -95,9 +97,9 @@ func New(o Options) *Printer {
 
 // account is what is known of a run from committed frames.
 type account struct {
-	entry   id.EntryID        // of the newest answer
+	entry   string            // of the newest answer
 	texts   []string          // of that entry
-	calling id.EntryID        // the newest response that calls tools
+	calling string            // the newest response that calls tools
 	called  map[string]string // by call id: what a call without a result yet is about
 	last    string            // what the newest turn that ended said
 	aside   bool              // and it said so beside its calls, or had not said all: it is no answer yet
@@ -124,8 +126,11 @@ func (p *Printer) Follow(ctx context.Context, w plane.Watch, src client.Source, 
 	if p.done {
 		return p.exit
 	}
-	p.session, p.op = w.Session, w.Operation
-	state := client.New(w, client.Appends)
+	p.session = w.Session
+	if !w.Operation.IsZero() {
+		p.op = w.Operation.String()
+	}
+	state := client.New(w, project.Appends)
 	ending, err := client.Run(ctx, state, src, func(o plane.Output) error { p.put(o); return nil }, ports)
 	if err != nil {
 		ending = plane.Lost{Why: plane.OutputFailed, Err: err}
@@ -164,30 +169,60 @@ func (p *Printer) put(o plane.Output) {
 	}
 }
 
-func (p *Printer) keep(m plane.Message) {
+func (p *Printer) keep(m sdkmsg.Message) {
 	switch m := m.(type) {
-	case plane.Prompt, plane.Reasoning, plane.Compacted, plane.BranchLeft:
-	case plane.Answer:
-		if m.Segment.Entry != p.run.entry {
-			p.run.entry, p.run.texts = m.Segment.Entry, nil
+	case sdkmsg.Assistant:
+		for _, b := range m.Message.Content {
+			p.said(m.Message.ID, b)
 		}
-		if m.Text != "" {
-			p.run.texts = append(p.run.texts, m.Text)
+	case sdkmsg.User:
+		for _, b := range m.Message.Content {
+			if r, ok := b.(sdkmsg.ToolResult); ok {
+				p.answered(m, r)
+			}
 		}
-	case plane.Call:
-		p.run.calling = m.Segment.Entry
-		p.asideOf(m.Segment.Entry)
-		p.run.called[m.CallID] = about(m)
-		p.progress(callLine(m))
-	case plane.Result:
-		if m.Gate != nil && m.Gate.Disposition == words.GateDenied {
-			p.run.denials = append(p.run.denials, denial{tool: m.Name, call: m.CallID})
+	case sdkmsg.Result:
+		if m.Loom != nil {
+			p.op = m.Loom.Operation
 		}
-		p.progress(resultLine(m, p.run.called[m.CallID]))
-		delete(p.run.called, m.CallID)
-	case plane.Ended:
-		p.op = m.Operation
+	case sdkmsg.Informational:
+		if n := m.Loom; n != nil && n.Notice != nil && n.Notice.Audience != words.ForUser || n != nil && n.Branch != nil {
+			return
+		}
+		p.progress("loom: " + say.Line(m.Content, maxSaid))
+	case sdkmsg.TaskNotification:
+		p.progress("loom: task " + say.Line(m.TaskID, maxField) + " " + say.Line(m.Status, maxField) + ": " + say.Line(m.Summary, maxLine))
+	case sdkmsg.PermissionDenied: // the result beside it says so
+	case sdkmsg.Init, sdkmsg.CompactBoundary, sdkmsg.Unknown:
 	}
+}
+
+// said takes one committed block of a response.
+func (p *Printer) said(response string, b sdkmsg.Block) {
+	switch b := b.(type) {
+	case sdkmsg.TextBlock:
+		if response != p.run.entry {
+			p.run.entry, p.run.texts = response, nil
+		}
+		if b.Text != "" {
+			p.run.texts = append(p.run.texts, b.Text)
+		}
+	case sdkmsg.ToolUse:
+		p.run.calling = response
+		p.asideOf(response)
+		p.run.called[b.ID] = about(b)
+		p.progress(callLine(b))
+	case sdkmsg.Thinking, sdkmsg.RedactedThinking, sdkmsg.ToolResult, sdkmsg.Image, sdkmsg.UnknownBlock:
+	}
+}
+
+// answered takes the result of a call.
+func (p *Printer) answered(m sdkmsg.User, r sdkmsg.ToolResult) {
+	if denied(m) {
+		p.run.denials = append(p.run.denials, denial{tool: m.Loom.Tool, call: r.ToolUseID})
+	}
+	p.progress(resultLine(m, r, p.run.called[r.ToolUseID]))
+	delete(p.run.called, r.ToolUseID)
 }
 
 func (p *Printer) show(e plane.Event) {
@@ -205,8 +240,9 @@ func (p *Printer) show(e plane.Event) {
 	case plane.Waiting:
 		p.progress(p.waitLine(e))
 	case plane.LastTurn:
-		p.run.last, p.run.aside = "", e.Entry == p.run.calling || unfinished[e.StopReason]
-		if e.Entry == p.run.entry {
+		entry := e.Entry.String()
+		p.run.last, p.run.aside = "", entry == p.run.calling || unfinished[e.StopReason]
+		if entry == p.run.entry {
 			p.run.last = joined(p.run.texts)
 		}
 	case plane.Noticed:
@@ -216,13 +252,17 @@ func (p *Printer) show(e plane.Event) {
 	case plane.RunClosed:
 		p.run.turns, p.run.total = e.Turns, e.Total
 	case plane.ToolWindow, plane.LiveArguments, plane.CallDisclosed: // a headless run shows calls and results
+	case plane.QueueUnused:
+		u := e.Unused
+		p.progress("loom: " + say.Unused(u.Lane, u.Count, u.Cause, u.Child != nil))
 	case plane.TurnOpened, plane.ContextUsed: // and no gauges
+	default: // nor what happens beside the run
 	}
 }
 
 // asideOf tells what a response said before its first call. It is no answer, so
 // it does not go to standard output unless all text does.
-func (p *Printer) asideOf(entry id.EntryID) {
+func (p *Printer) asideOf(entry string) {
 	if p.opts.Live || entry != p.run.entry || p.aside == entry {
 		return
 	}

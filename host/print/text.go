@@ -12,6 +12,7 @@ import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/words"
+	"github.com/loom-run/loom/sdkmsg"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -133,22 +134,15 @@ func (p *Printer) sentence() string {
 	again := " Go on with: loom resume " + p.session.String()
 	switch e := p.run.ending.(type) {
 	case plane.Seen:
-		switch c := e.Cause.(type) {
+		switch said := say.Ending(e.Cause); e.Cause.(type) {
 		case wire.Completed:
 			return ""
-		case wire.Failed:
-			return "the run failed: " + c.Message + " (" + c.Code + ")" + kept
-		case wire.Aborted:
-			return "the run was stopped" + kept
-		case wire.Blocked:
-			if c.Detail != nil {
-				return "the run was stopped by " + string(c.Detail.Kind) + ": " + c.Detail.Cause + kept
-			}
-			return "the run was stopped by a rule" + kept
+		case wire.Failed, wire.Aborted, wire.Blocked:
+			return said + kept
 		case wire.Paused:
-			return "the run waits for a decision." + again
+			return said + "." + again
 		default:
-			return "the run ended as " + strconv.Quote(c.Word()) + ", a word that this build does not know."
+			return said + "."
 		}
 	case plane.Lost:
 		switch e.Why {
@@ -156,7 +150,7 @@ func (p *Printer) sentence() string {
 			return "interrupted before the run's end was seen. What was committed is kept." + again
 		case plane.Stopped:
 			return e.Err.Error()
-		case plane.StreamClosed, plane.StreamBroke, plane.ContractBroke, plane.OutputFailed:
+		case plane.StreamClosed, plane.StreamBroke, plane.ContractBroke, plane.OutputFailed, plane.Earlier:
 			return "the run's end was not seen" + because(e.Err) + "; it may still be going, and what was committed is kept." + again
 		}
 	}
@@ -185,30 +179,15 @@ func (p *Printer) waitLine(e plane.Waiting) string {
 	return fmt.Sprintf("loom: attempt %d failed (%s); %s", e.Attempt, say.Line(e.Error, maxLine), next)
 }
 
-func noticeLine(e plane.Noticed) string {
-	var b strings.Builder
-	b.WriteString("loom: " + say.Line(string(e.Code), maxField))
-	for _, f := range e.Facts {
-		b.WriteString(" " + say.Line(f.Name, maxField) + "=" + say.Line(factText(f), maxField))
-	}
-	return b.String()
-}
-
-// factText is the value of a fact as a person reads it.
-func factText(f wire.Fact) string {
-	if text, ok := f.Value.Text(); ok {
-		return text
-	}
-	return f.Value.String()
-}
+func noticeLine(e plane.Noticed) string { return "loom: " + say.Told(e.Code, e.Facts) }
 
 // callLine names a call with its arguments in short: the first in full as far as
 // a line allows, long ones after it by their size.
-func callLine(c plane.Call) string {
+func callLine(c sdkmsg.ToolUse) string {
 	var b strings.Builder
 	b.WriteString("> " + say.Line(c.Name, maxField))
 	first := true
-	for name, v := range c.Arguments.Fields() {
+	for name, v := range c.Input.Fields() {
 		if b.Len() > maxLine {
 			b.WriteString(" " + say.Ellipsis)
 			break
@@ -227,8 +206,8 @@ func callLine(c plane.Call) string {
 		}
 		first = false
 	}
-	if c.Arguments.Kind() != jsonv.Object {
-		b.WriteString(" " + say.Line(c.Arguments.String(), maxField))
+	if c.Input.Kind() != jsonv.Object {
+		b.WriteString(" " + say.Line(c.Input.String(), maxField))
 	}
 	return b.String()
 }
@@ -238,8 +217,8 @@ const maxAbout = 60
 
 // about is what tells a call from others of its tool: its first argument, where
 // that is a text.
-func about(c plane.Call) string {
-	for _, v := range c.Arguments.Fields() {
+func about(c sdkmsg.ToolUse) string {
+	for _, v := range c.Input.Fields() {
 		text, _ := v.Text()
 		return say.Line(text, maxAbout)
 	}
@@ -248,33 +227,46 @@ func about(c plane.Call) string {
 
 // resultLine is the result of a call on one line: the text when it is short, and
 // else its size.
-func resultLine(r plane.Result, about string) string {
+func resultLine(m sdkmsg.User, r sdkmsg.ToolResult, about string) string {
+	var facts sdkmsg.UserFacts
+	if m.Loom != nil {
+		facts = *m.Loom
+	}
 	var bytes int64
-	lines := 0
-	for _, t := range r.Text {
-		bytes += t.Bytes
-		lines += strings.Count(strings.TrimSuffix(t.Text, "\n"), "\n") + 1
+	for _, n := range facts.TextBytes {
+		bytes += n
 	}
-	first := ""
-	if len(r.Text) > 0 {
-		first = r.Text[0].Text
+	lines, texts, first := 0, 0, ""
+	for _, b := range r.Content {
+		if t, ok := b.(sdkmsg.TextBlock); ok {
+			if texts == 0 {
+				first = t.Text
+			}
+			texts++
+			lines += strings.Count(strings.TrimSuffix(t.Text, "\n"), "\n") + 1
+		}
 	}
-	name := "< " + say.Line(r.Name, maxField)
+	name := "< " + say.Line(facts.Tool, maxField)
 	if about != "" {
 		name += " " + about
 	}
 	switch {
-	case r.Gate != nil && r.Gate.Disposition == words.GateDenied:
+	case denied(m):
 		return name + " denied: " + say.Line(first, maxLine)
 	case r.IsError:
 		return name + " failed: " + say.Line(first, maxLine)
-	case len(r.Text) == 0 && r.Images > 0:
-		return name + ": " + plural(int64(r.Images), "image")
+	case texts == 0 && facts.Images > 0:
+		return name + ": " + plural(facts.Images, "image")
 	case lines <= 1 && len(first) <= maxField:
 		return name + ": " + say.Line(first, maxLine)
 	default:
 		return name + ": " + plural(int64(lines), "line") + ", " + plural(bytes, "byte")
 	}
+}
+
+// denied reports whether a call did not run because of its gate.
+func denied(m sdkmsg.User) bool {
+	return m.Loom != nil && m.Loom.Gate != nil && m.Loom.Gate.Disposition == words.GateDenied
 }
 
 func plural(n int64, what string) string {

@@ -9,7 +9,9 @@ import (
 
 	"github.com/loom-run/loom/client"
 	"github.com/loom-run/loom/client/plane"
+	"github.com/loom-run/loom/client/project"
 	"github.com/loom-run/loom/client/say"
+	"github.com/loom-run/loom/sdkmsg"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -25,7 +27,7 @@ func (a *app) showCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				var to transcript = &readable{out: out, state: client.New(plane.Watch{Session: s, Strand: mainStrand}, client.Redraws)}
+				var to transcript = &readable{out: out, state: client.New(plane.Watch{Session: s, Strand: mainStrand}, project.Redraws)}
 				if asJSON {
 					to = &document{out: out}
 				}
@@ -104,24 +106,53 @@ const (
 	maxShownResult    = 4000
 )
 
-func (r *readable) paragraph(m plane.Message) {
+func (r *readable) paragraph(m sdkmsg.Message) {
 	switch m := m.(type) {
-	case plane.Prompt:
-		r.out.text("\n> " + strings.ReplaceAll(m.Text, "\n", "\n> "))
-	case plane.Answer:
-		r.out.text("\n" + m.Text)
-	case plane.Reasoning:
-		r.out.text("\n(reasoning) " + m.Text)
-	case plane.Call:
-		r.out.text("\n* " + say.Line(m.Name+" "+m.Arguments.String(), maxShownArguments))
-	case plane.Result:
-		r.out.text(quoted(m))
-	case plane.Compacted:
-		r.out.text("\n[compacted] " + m.Boundary.Summary)
-	case plane.BranchLeft:
-		r.out.text("\n[branch left] " + m.Summary.Summary)
-	case plane.Ended:
-		r.out.text("\n[" + m.Cause.Word() + reason(m.Cause) + "]")
+	case sdkmsg.Assistant:
+		for _, b := range m.Message.Content {
+			r.said(b)
+		}
+	case sdkmsg.User:
+		if facts := m.Loom; facts != nil && facts.Summary {
+			r.out.text("\n[compacted] " + m.Message.Content.Texts())
+			return
+		}
+		results := false
+		for _, b := range m.Message.Content {
+			if t, ok := b.(sdkmsg.ToolResult); ok {
+				r.out.text(quoted(t))
+				results = true
+			}
+		}
+		if !results {
+			r.out.text("\n> " + strings.ReplaceAll(m.Message.Content.Texts(), "\n", "\n> "))
+		}
+	case sdkmsg.Informational:
+		r.out.text("\n[" + strings.ReplaceAll(m.Tag, "_", " ") + "] " + m.Content)
+	case sdkmsg.TaskNotification:
+		r.out.text("\n[task " + say.Line(m.Status, maxShownArguments) + "] " + m.Summary)
+	case sdkmsg.Result:
+		cause, ok := project.EndingOf(m)
+		if !ok {
+			return
+		}
+		r.out.text("\n[" + cause.Word() + reason(cause) + "]")
+	case sdkmsg.CompactBoundary, sdkmsg.PermissionDenied, sdkmsg.Init, sdkmsg.Unknown:
+	}
+}
+
+// said is one block of a response.
+func (r *readable) said(b sdkmsg.Block) {
+	switch b := b.(type) {
+	case sdkmsg.TextBlock:
+		r.out.text("\n" + b.Text)
+	case sdkmsg.Thinking:
+		r.out.text("\n(reasoning) " + b.Thinking)
+	case sdkmsg.RedactedThinking:
+		r.out.text("\n(reasoning) " + b.Data)
+	case sdkmsg.ToolUse:
+		r.out.text("\n* " + say.Line(b.Name+" "+b.Input.String(), maxShownArguments))
+	case sdkmsg.ToolResult, sdkmsg.Image, sdkmsg.UnknownBlock:
 	}
 }
 
@@ -134,13 +165,20 @@ func reason(c wire.Cause) string {
 }
 
 // quoted is a result behind a margin, so that it is not taken for an answer.
-func quoted(r plane.Result) string {
+func quoted(r sdkmsg.ToolResult) string {
 	var parts []string
-	for _, b := range r.Text {
-		parts = append(parts, strings.TrimRight(b.Text, "\n"))
+	images := 0
+	for _, b := range r.Content {
+		switch b := b.(type) {
+		case sdkmsg.TextBlock:
+			parts = append(parts, strings.TrimRight(b.Text, "\n"))
+		case sdkmsg.Image:
+			images++
+		default: // a result has nothing else for a person
+		}
 	}
-	if r.Images > 0 {
-		parts = append(parts, "("+counted(r.Images, "image")+")")
+	if images > 0 {
+		parts = append(parts, "("+counted(images, "image")+")")
 	}
 	margin := "  | "
 	if r.IsError {

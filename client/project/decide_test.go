@@ -1,4 +1,4 @@
-package client_test
+package project_test
 
 import (
 	"strings"
@@ -6,14 +6,11 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/loom-run/loom/client"
 	"github.com/loom-run/loom/client/plane"
-	"github.com/loom-run/loom/core/corrupt"
+	"github.com/loom-run/loom/client/project"
 	"github.com/loom-run/loom/wire"
 	"github.com/loom-run/loom/wire/wiretest"
 )
-
-func report() *corrupt.Report { return corrupt.New("test", "usage", "a usage", "no such field") }
 
 func TestSixFormsOfAnAuthoritativeText(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -31,10 +28,10 @@ func TestSixFormsOfAnAuthoritativeText(t *testing.T) {
 		"more was shown than is left":  {"final word", "final", plane.Replace{Text: "final"}, plane.Withhold{Text: "final"}},
 		"it was taken back":            {"fin", "", plane.Retract{}, plane.Retract{}},
 	} {
-		if got := client.Decide(c.shown, c.final, client.Redraws); got != c.redraws {
+		if got := project.Decide(c.shown, c.final, project.Redraws); got != c.redraws {
 			t.Errorf("%s, redraws: %#v", name, got)
 		}
-		if got := client.Decide(c.shown, c.final, client.Appends); got != c.appends {
+		if got := project.Decide(c.shown, c.final, project.Appends); got != c.appends {
 			t.Errorf("%s, appends: %#v", name, got)
 		}
 	}
@@ -44,21 +41,21 @@ func TestTheVerdictMakesTheTextTheFinalOne(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		final := wiretest.Text().Draw(t, "final")
 		shown := rapid.OneOf(wiretest.Text(), rapid.Map(rapid.IntRange(0, len(final)), func(n int) string { return final[:n] })).Draw(t, "shown")
-		for _, s := range []client.Surface{client.Redraws, client.Appends} {
+		for _, s := range []project.Surface{project.Redraws, project.Appends} {
 			after, honest := shown, true
-			switch v := client.Decide(shown, final, s).(type) {
+			switch v := project.Decide(shown, final, s).(type) {
 			case plane.Send:
 				after += v.Text
 			case plane.Rest:
 				after += v.Text
 			case plane.Nothing:
 			case plane.Replace:
-				after, honest = v.Text, s == client.Redraws
+				after, honest = v.Text, s == project.Redraws
 			case plane.Retract:
 				honest = final == ""
 				after = ""
 			case plane.Withhold:
-				honest = s == client.Appends && v.Text == final
+				honest = s == project.Appends && v.Text == final
 				after = final // the ledger has it
 			}
 			if after != final || !honest {
@@ -69,7 +66,7 @@ func TestTheVerdictMakesTheTextTheFinalOne(t *testing.T) {
 }
 
 func TestTheLedgerComparesWholeTexts(t *testing.T) {
-	var l client.Ledger
+	var l project.Ledger
 	l.Add("[redacted]\n")
 	for text, want := range map[string]bool{
 		"[redacted]":                    true,
@@ -103,7 +100,7 @@ func TestUsageIsNeverMadeUp(t *testing.T) {
 		"unmeasured, non-zero": {wire.Usage{Input: 5}, plane.AtLeast(5), plane.Count{}, plane.Count{}},
 		"a part":               {wire.Usage{Input: 5, Measured: true, LowerBound: true, CostMicroUSD: new(int64(7)), CostLowerBound: true}, plane.AtLeast(5), plane.Count{}, plane.AtLeast(7)},
 	} {
-		got := client.Measure(c.in)
+		got := project.Measure(c.in)
 		if got.Input != c.input || got.Output != c.out || got.CostMicroUSD != c.cost {
 			t.Errorf("%s: %+v", name, got)
 		}

@@ -1,0 +1,77 @@
+package project
+
+import (
+	"github.com/loom-run/loom/client/say"
+	"github.com/loom-run/loom/core/words"
+	"github.com/loom-run/loom/wire"
+)
+
+// Bucket says in whose name a question about a call was answered.
+type Bucket uint8
+
+// The buckets.
+const (
+	NobodyAsked     Bucket = iota // there was no question
+	PersonAllowed                 // a person said yes
+	PersonRefused                 // a person said no
+	PolicySaidNo                  // the deployment's policy, in the person's place
+	ModeSaid                      // the permission mode, in the person's place
+	NobodyAnswered                // a window closed, or nobody was there
+	StoppedMeantime               // the run was stopped while the question was open
+	NewSettlement                 // a word of a newer build: none of the others
+)
+
+// BucketOf reads a gate. It is total over the words.
+func BucketOf(g wire.Gate) Bucket {
+	if g.Settlement == nil {
+		return NobodyAsked
+	}
+	switch *g.Settlement {
+	case words.ApprovedOnce, words.ApprovedSession, words.ApprovedAlways, words.ApprovedEdited:
+		return PersonAllowed
+	case words.Rejected, words.RejectedStop:
+		return PersonRefused
+	case words.PolicyRefused:
+		return PolicySaidNo
+	case words.ModeAnswered:
+		return ModeSaid
+	case words.SettledNobody, words.SettledApprovalWindow, words.SettledDenialLimit, words.SettledPark:
+		return NobodyAnswered
+	case words.SettledAborted:
+		return StoppedMeantime
+	}
+	return NewSettlement
+}
+
+// Denied reports whether a call did not run because of its gate. A disposition of a
+// newer build says nothing.
+func Denied(g *wire.Gate) bool { return g != nil && g.Disposition == words.GateDenied }
+
+// DenialSentence says why a call was denied: who denied it, and how a question about
+// it was answered when there was one.
+func DenialSentence(g wire.Gate) string {
+	out := ""
+	if g.DeniedBy != nil {
+		out = say.DeniedBy(*g.DeniedBy)
+	}
+	if g.Settlement != nil {
+		if out != "" {
+			out += "; "
+		}
+		out += say.Settled(*g.Settlement)
+	}
+	if out == "" {
+		return "it was denied, and by whom is not recorded"
+	}
+	return out
+}
+
+// GateOf finds the gate of a call in a run's records.
+func GateOf(records []wire.GateRecord, callID string) (wire.Gate, bool) {
+	for _, r := range records {
+		if r.CallID == callID {
+			return r.Gate, true
+		}
+	}
+	return wire.Gate{}, false
+}
