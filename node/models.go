@@ -19,7 +19,7 @@ import (
 // Chosen is a model that a person's words lead to.
 type Chosen struct {
 	Ref      machine.ModelRef
-	Thinking machine.ThinkingLevel // what a new strand is asked with
+	Thinking machine.ThinkingLevel // what a new strand is asked with; off when it is empty
 	Reason   catalogue.Reason
 }
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/binary"
@@ -245,7 +246,7 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 	if err != nil {
 		return err
 	}
-	main := machine.Configuration{Model: model.Ref, ThinkingLevel: model.Thinking, ActiveToolNames: box.names()}
+	main := machine.Configuration{Model: model.Ref, ThinkingLevel: cmp.Or(model.Thinking, machine.ThinkingOff), ActiveToolNames: box.names()}
 	if o.cwd != "" {
 		if err := r.session.Found(s.id, o.cwd, main); err != nil {
 			return err
@@ -259,7 +260,7 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 			SteeringMode: machine.DrainAll, FollowUpMode: machine.DrainAll, ToolExecution: machine.Parallel,
 			Compaction: machine.CompactionSettings{Enabled: true, ReserveTokens: machine.DefaultReserveTokens, KeepRecentTokens: machine.DefaultKeepRecentTokens},
 		},
-		Retry:    s.node.cfg.Retry,
+		Retry: s.node.cfg.Retry,
 	})
 	if err != nil {
 		return err
