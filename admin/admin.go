@@ -11,7 +11,7 @@
 //
 // [Erasure] is what must go and from where; [Erase] does it and returns a [Receipt],
 // a list of [Account]. [Store] is one kind of place that keeps something; [Root] is
-// where they all lie.
+// where they all lie. [Export] and [Import] move a session as one file.
 //
 // # Relationships
 //
@@ -19,7 +19,8 @@
 //
 // # Traffic
 //
-// Rewrites session files, replaces and removes outputs, writes receipts.
+// Rewrites session files, replaces and removes outputs, writes receipts and exports;
+// one commit into a session that was imported.
 //
 // # Invariants
 //
@@ -159,21 +160,22 @@ type Work struct {
 	root   Root
 	eraser needle.Eraser
 	reach  map[id.SessionID]bool // sessions that were dealt with
+	erased map[id.SessionID]bool // those of them that the erasure is about
 }
 
 // Erase goes through every store of the root. The error says why the sessions could
 // not be listed, or that there is no such session; then nothing was done.
 func Erase(root Root, e Erasure) (Receipt, error) {
-	w := &Work{Erasure: e, root: root, eraser: e.Needle.Marked(), reach: make(map[id.SessionID]bool)}
+	w := &Work{Erasure: e, root: root, eraser: e.Needle.Marked(), reach: make(map[id.SessionID]bool), erased: make(map[id.SessionID]bool)}
 	places, err := root.Sessions()
 	if err != nil {
 		return Receipt{}, err
 	}
-	if !e.All && !known(places, e.Session) {
+	if !e.All && !listed(places, e.Session) {
 		return Receipt{}, &ErrUnknownSession{e.Session}
 	}
 	r := Receipt{At: root.Clock(), DryRun: e.DryRun, All: e.All, Session: e.Session, Coded: e.Needle.Coded()}
-	for _, s := range []Store{sessions{}, remains{}} {
+	for _, s := range []Store{sessions{}, exports{}, remains{}} {
 		r.Accounts = append(r.Accounts, s.Erase(w)...)
 	}
 	for i := range r.Accounts { // a name of a file, say, may hold it
@@ -190,7 +192,7 @@ func (e *ErrUnknownSession) Error() string {
 	return fmt.Sprintf("there is no session %s; nothing was changed", e.ID)
 }
 
-func known(places []Place, s id.SessionID) bool {
+func listed(places []Place, s id.SessionID) bool {
 	for _, p := range places {
 		if p.Session == s {
 			return true

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/loom-run/loom/core/id"
@@ -34,14 +35,19 @@ var Outside = []string{
 // Worst is the outcome that the caller should know first: unreachable before not
 // searched before found before clean.
 func (r Receipt) Worst() Outcome {
-	rank := map[Outcome]int{Clean: 0, Present: 1, NotSearched: 2, Unreachable: 3}
 	worst := Clean
 	for _, a := range r.Accounts {
-		if rank[a.Outcome] > rank[worst] {
+		if worse(a.Outcome, worst) {
 			worst = a.Outcome
 		}
 	}
 	return worst
+}
+
+// worse reports whether a should be known before b.
+func worse(a, b Outcome) bool {
+	order := []Outcome{Clean, Present, NotSearched, Unreachable}
+	return slices.Index(order, a) > slices.Index(order, b)
 }
 
 // Erased is how many occurrences are gone.

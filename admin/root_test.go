@@ -315,3 +315,5 @@ func (w *world) kept(s id.SessionID, content string) blob.Ref {
 func in64(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 
 var errRunning = errors.New("it is running")
+
+func sha(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }

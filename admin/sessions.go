@@ -41,7 +41,7 @@ func (sessions) Erase(w *Work) (all []Account) {
 			return append(all, w.ancestors(places)...)
 		}
 		for _, p := range reached {
-			w.reach[p.Session] = true
+			w.reach[p.Session], w.erased[p.Session] = true, true
 			all = append(all, w.session(p)...)
 		}
 	}

@@ -20,7 +20,8 @@
 //
 // Commits outside the engine's writer, all at boot: [Session.Reserve],
 // [Session.EnsureID], [Session.Found] and [Session.EnsureStrand], guarded
-// by the absence of what they write. Reads registers through one accessor for each namespace.
+// by the absence of what they write; and [Session.Move] of a session that was brought
+// from elsewhere. Reads registers through one accessor for each namespace.
 //
 // # Invariants
 //
@@ -294,6 +295,12 @@ func (s *Session) Found(self id.SessionID, workspace string, main machine.Config
 	if stale, ok := errors.AsType[*tx.StaleExpectation](err); ok {
 		return &Corrupt{corrupt.New("session.Found", stale.Failed.String(), "a session that was never made", "one that has it")}
 	}
+	return flatten(err)
+}
+
+// Move lets the session work in another directory.
+func (s *Session) Move(workspace string) error {
+	_, err := s.store.Commit(tx.Tx{Writes: []tx.Write{tx.Set(register.FactCustom, WorkspaceKey, jsonv.Str(workspace))}})
 	return flatten(err)
 }
 

@@ -38,7 +38,7 @@ func (a *app) sessionsCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
-	cmd.AddCommand(a.showCommand(), a.takeCommand())
+	cmd.AddCommand(a.showCommand(), a.takeCommand(), a.exportCommand(), a.importCommand())
 	return cmd
 }
 

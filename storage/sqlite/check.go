@@ -3,6 +3,7 @@ package sqlite
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/loom-run/loom/core/corrupt"
 	"github.com/loom-run/loom/core/id"
@@ -35,7 +36,7 @@ func Check(path string, cells ...storage.CellCheck) ([]storage.Finding, error) {
 func (r *reads) Walk(v storage.Visitor) error {
 	return r.view(func(c *conn) error {
 		for _, part := range []func(*conn, storage.Visitor) error{
-			walkPages, walkSession, walkEntries, walkUsage, walkIDs, walkRegisters,
+			walkPages, walkSchema, walkSession, walkEntries, walkUsage, walkIDs, walkRegisters,
 		} {
 			if err := part(c, v); err != nil {
 				return err
@@ -56,6 +57,33 @@ func walkPages(c *conn, v storage.Visitor) error {
 		}
 		return true, nil
 	})
+}
+
+// walkSchema compares the tables with those of the format. Anything more, a trigger
+// say, is from somebody else, and would act when rows are written.
+func walkSchema(c *conn, v storage.Visitor) error {
+	missing := make(map[string]bool, len(schema))
+	for _, text := range schema {
+		missing[text] = true
+	}
+	err := c.each("SELECT type, name, sql FROM sqlite_schema", func(r row) (bool, error) {
+		cols := read(r, "schema")
+		kind, name, text := cols.text(), cols.text(), cols.optText()
+		switch {
+		case cols.err != nil:
+			v.Damage(damage(storage.BackendSound, "", "schema", cols.err.Error()))
+		case text == nil && strings.HasPrefix(name, "sqlite_autoindex_"): // of a primary key
+		case text != nil && missing[*text]:
+			delete(missing, *text)
+		default:
+			v.Damage(damage(storage.BackendSound, "", "schema", fmt.Sprintf("the %s %s is not one of the format", kind, name)))
+		}
+		return true, nil
+	})
+	for range missing {
+		v.Damage(damage(storage.BackendSound, "", "schema", "a table is missing, or is another one"))
+	}
+	return err
 }
 
 func damage(i storage.Invariant, t storage.Table, subject, detail string) storage.Damage {

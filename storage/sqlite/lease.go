@@ -114,13 +114,19 @@ type admission struct {
 	running Running
 }
 
+// moves reports whether the lease is that of the same operation on a closed file: it
+// stays from one step of it to the next.
+func (a admission) moves(l *leaseRow) bool {
+	return strings.HasPrefix(a.owner, movePrefix) && l.owner == a.owner
+}
+
 // judge decides whether a session may be opened for writing. It returns the lease
 // to write, or the refusal.
 func (a admission) judge(s sessionRow, l *leaseRow) (*leaseRow, error) {
 	if l != nil && l.fence > s.fence {
 		return nil, damagedSession(corrupt.New("sqlite.Open", "writer lease", fmt.Sprintf("a fence up to %d", s.fence), fmt.Sprint(l.fence)))
 	}
-	if !a.take && !claimable(l, a.now, a.self, a.running) {
+	if !a.take && !claimable(l, a.now, a.self, a.running) && !a.moves(l) {
 		return nil, l.held()
 	}
 	return &leaseRow{owner: a.owner, fence: s.fence + 1, expiresAt: a.now + a.ttl, since: a.now, process: a.self}, nil

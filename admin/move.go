@@ -1,0 +1,378 @@
+package admin
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/loom-run/loom/blob"
+	"github.com/loom-run/loom/core/corrupt"
+	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/session"
+	"github.com/loom-run/loom/session/check"
+	"github.com/loom-run/loom/storage/sqlite"
+)
+
+// Exported is what an export wrote.
+type Exported struct {
+	Path    string // absolute
+	Digest  string // of the manifest, which has those of all files
+	Size    int64  // bytes
+	Outputs int
+	Lost    int64 // outputs that rows refer to and that could not be read
+}
+
+// ErrExists is a place that holds something already.
+type ErrExists struct{ Path string }
+
+func (e *ErrExists) Error() string {
+	return fmt.Sprintf("there is something at %s already; nothing was written, choose another name", e.Path)
+}
+
+// ErrUnsoundSession is a session that breaks invariants.
+type ErrUnsoundSession struct {
+	Session id.SessionID
+	Broken  int
+}
+
+func (e *ErrUnsoundSession) Error() string {
+	return fmt.Sprintf("the session %s breaks %d invariants; nothing was changed; `loom check` names them", e.Session, e.Broken)
+}
+
+// Export writes a session with its outputs to a file that does not exist yet, and
+// remembers where. The session is held meanwhile, and stays as it is.
+func Export(root Root, s id.SessionID, path string) (Exported, error) {
+	p, err := find(root, s)
+	if err != nil {
+		return Exported{}, err
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return Exported{}, err
+	}
+	if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
+		return Exported{}, &ErrExists{path}
+	}
+	giveBack, err := root.Borrow(s)
+	if err != nil {
+		return Exported{}, err
+	}
+	defer giveBack()
+	done, err := exportTo(root, p, path)
+	if err != nil {
+		return Exported{}, err
+	}
+	return done, remember(root, s, done)
+}
+
+func find(root Root, s id.SessionID) (Place, error) {
+	places, err := root.Sessions()
+	if err != nil {
+		return Place{}, err
+	}
+	for _, p := range places {
+		if p.Session == s {
+			return p, nil
+		}
+	}
+	return Place{}, &ErrUnknownSession{s}
+}
+
+// stageName begins the names of folders in which files are put together. What a
+// killed process left there is found by an erasure.
+const stageName = "stage-"
+
+// stage makes a folder that only its owner may look into.
+func (r Root) stage() (dir string, err error) { return os.MkdirTemp(r.Dir, stageName) }
+
+func exportTo(root Root, p Place, path string) (done Exported, err error) {
+	dir, err := root.stage()
+	if err != nil {
+		return Exported{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	e := sqlite.Export{Path: p.File, To: filepath.Join(dir, "session"), Op: root.Owner(), Clock: root.Clock}
+	digest, err := sqlite.ExportClosed(e)
+	if err != nil {
+		return Exported{}, err
+	}
+	defer func() { err = errors.Join(err, sqlite.ReleaseExport(e)) }()
+	return pack(root, packing{session: p.Session, file: e.To, digest: digest, outputs: blob.Open(p.Outputs)}, path, place)
+}
+
+// packing is a closed session file that nobody else knows, and its outputs.
+type packing struct {
+	session id.SessionID
+	file    string
+	digest  string
+	outputs *blob.Store
+}
+
+// pack writes an export and lets put give it its name.
+func pack(root Root, k packing, path string, put func(temp, path string) error) (Exported, error) {
+	m, err := k.manifest(root)
+	if err != nil {
+		return Exported{}, err
+	}
+	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-") // mode 0600
+	if err != nil {
+		return Exported{}, err
+	}
+	digest, size, err := k.write(temp, m)
+	if err == nil {
+		err = temp.Sync()
+	}
+	err = errors.Join(err, temp.Close())
+	if err == nil {
+		err = put(temp.Name(), path)
+	}
+	if gone := os.Remove(temp.Name()); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+		err = errors.Join(err, gone)
+	}
+	if err != nil {
+		return Exported{}, err
+	}
+	return Exported{Path: path, Digest: digest, Size: size, Outputs: len(m.Files) - 1, Lost: m.Lost}, nil
+}
+
+// place gives a file a name that nothing has.
+func place(temp, path string) error {
+	err := os.Link(temp, path)
+	if errors.Is(err, fs.ErrExist) {
+		return &ErrExists{path}
+	}
+	if err != nil { // a file system without links
+		if _, there := os.Lstat(path); !errors.Is(there, fs.ErrNotExist) {
+			return &ErrExists{path}
+		}
+		err = os.Rename(temp, path)
+	}
+	return errors.Join(err, syncFolderOf(path))
+}
+
+// replace gives a file the name of another one, which is gone then.
+func replace(temp, path string) error {
+	return errors.Join(os.Rename(temp, path), syncFolderOf(path))
+}
+
+// manifest lists a sound session with every output that it refers to.
+func (k packing) manifest(root Root) (manifest, error) {
+	r, err := sqlite.OpenReader(k.file)
+	if err != nil {
+		return manifest{}, err
+	}
+	defer func() { _ = r.Close() }() // it was only read
+	if err := soundly(r, k.session); err != nil {
+		return manifest{}, err
+	}
+	snap, err := r.Snapshot()
+	if err != nil {
+		return manifest{}, err
+	}
+	st, err := os.Stat(k.file)
+	if err != nil {
+		return manifest{}, err
+	}
+	m := manifest{Session: k.session, Storage: sqlite.Version, Generation: snap.Generation, At: root.Clock(),
+		Files: []part{{sessionPart, st.Size(), k.digest}}}
+	w := Work{root: root}
+	seen, err := w.rows(r)
+	if err != nil {
+		return manifest{}, err
+	}
+	for _, ref := range byDigest(seen.refs) {
+		if k.readable(ref) {
+			m.Files = append(m.Files, part{outputPrefix + ref.SHA256, ref.Size, ref.SHA256})
+		} else {
+			m.Lost++
+		}
+	}
+	return m, nil
+}
+
+// soundly refuses a session that breaks an invariant, or is another one.
+func soundly(r *sqlite.Reader, s id.SessionID) error {
+	found, err := check.Session(r)
+	if err != nil {
+		return err
+	}
+	if len(found) > 0 {
+		return &ErrUnsoundSession{s, len(found)}
+	}
+	own, _, err := session.NewView(r).ID()
+	if err == nil && own != s {
+		err = corrupt.New(exportBoundary, "session", s.String(), own.String())
+	}
+	return err
+}
+
+// readable reads an output to its end, which verifies it.
+func (k packing) readable(ref blob.Ref) bool {
+	r, err := k.outputs.Open(ref)
+	if err != nil {
+		return false
+	}
+	defer func() { _ = r.Close() }() // it was only read
+	_, err = io.Copy(io.Discard, r)
+	return err == nil
+}
+
+func (k packing) write(w io.Writer, m manifest) (digest string, size int64, err error) {
+	c := &counting{w: w}
+	if digest, err = m.writeHead(c); err != nil {
+		return "", 0, err
+	}
+	for _, p := range m.Files {
+		var r io.ReadCloser
+		if ref, ok := p.ref(); ok {
+			r, err = k.outputs.Open(ref)
+		} else {
+			r, err = os.Open(k.file) // a copy that nobody else knows
+		}
+		if err != nil {
+			return "", 0, err
+		}
+		n, err := io.Copy(c, r)
+		if err = errors.Join(err, r.Close()); err == nil && n != p.Size {
+			err = fmt.Errorf("%s changed while it was exported; nothing was written, try again", p.Name)
+		}
+		if err != nil {
+			return "", 0, err
+		}
+	}
+	return digest, c.n, nil
+}
+
+type counting struct {
+	w io.Writer
+	n int64
+}
+
+func (c *counting) Write(p []byte) (int, error) {
+	n, err := c.w.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
+// Imported is what an import made.
+type Imported struct {
+	Session id.SessionID
+	Outputs int
+	Lost    int64 // outputs that were lost before the export
+}
+
+// ErrSessionExists is an import of a session that is there.
+type ErrSessionExists struct{ ID id.SessionID }
+
+func (e *ErrSessionExists) Error() string {
+	return fmt.Sprintf("the session %s is here already; nothing was changed", e.ID)
+}
+
+// Import makes a session of an export, after all of it was verified. at says where a
+// session of that id lies.
+func Import(root Root, from io.Reader, at func(id.SessionID) Place) (done Imported, err error) {
+	dir, err := root.stage()
+	if err != nil {
+		return Imported{}, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	m, _, err := unpack(bufio.NewReaderSize(from, 1<<16), dir)
+	if err != nil {
+		return Imported{}, err
+	}
+	staged := stagedPlace(dir, m.Session)
+	if err := m.admissible(staged, root.Clock()); err != nil {
+		return Imported{}, err
+	}
+	if err := settleIn(at(m.Session), staged); err != nil {
+		return Imported{}, err
+	}
+	return Imported{m.Session, len(m.Files) - 1, m.Lost}, nil
+}
+
+// stagedPlace is where an export is unpacked to.
+func stagedPlace(dir string, s id.SessionID) Place {
+	return Place{Session: s, File: filepath.Join(dir, "session"), Outputs: filepath.Join(dir, "blobs")}
+}
+
+// unpack verifies an export while it writes its files into a folder.
+func unpack(r *bufio.Reader, dir string) (m manifest, digest string, err error) {
+	if m, digest, err = readHead(r); err != nil {
+		return manifest{}, "", err
+	}
+	to := stagedPlace(dir, m.Session)
+	outputs := blob.Open(to.Outputs)
+	err = m.contents(r, func(p part, content io.Reader) error {
+		if _, ok := p.ref(); ok {
+			_, err := outputs.Put(content)
+			return err
+		}
+		f, err := os.OpenFile(to.File, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = io.Copy(f, content)
+		return errors.Join(err, f.Sync(), f.Close())
+	})
+	return m, digest, err
+}
+
+// admissible refuses what is no sound session of that id and history that nobody
+// holds.
+func (m manifest) admissible(p Place, now int64) error {
+	r, err := sqlite.OpenReader(p.File)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }() // it was only read
+	if err := soundly(r, p.Session); err != nil {
+		return err
+	}
+	snap, err := r.Snapshot()
+	if err == nil && snap.Generation != m.Generation {
+		err = corrupt.New(exportBoundary, "generation", fmt.Sprint(m.Generation), fmt.Sprint(snap.Generation))
+	}
+	if err != nil {
+		return err
+	}
+	held, err := r.Held(now)
+	if err == nil && held != nil {
+		err = corrupt.New(exportBoundary, sessionPart, "a session that nobody holds", "a lease")
+	}
+	return err
+}
+
+// settleIn gives a staged session its place: the outputs first, so that a session
+// that is there has them.
+func settleIn(to, staged Place) error {
+	if st, err := os.Lstat(to.File); err == nil && st.Size() > 0 {
+		return &ErrSessionExists{to.Session}
+	}
+	from, outputs := blob.Open(staged.Outputs), blob.Open(to.Outputs)
+	refs, err := from.List()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(to.File), 0o700); err != nil {
+		return err
+	}
+	for _, ref := range refs {
+		if err := outputs.Adopt(ref, from); err != nil {
+			return err // what was put there nobody refers to, and the next import takes it
+		}
+	}
+	err = place(staged.File, to.File)
+	if is[*ErrExists](err) {
+		return &ErrSessionExists{to.Session}
+	}
+	return err
+}
+
+// Rehome lets an imported session work in another directory.
+func Rehome(root Root, p Place, dir string) error {
+	w := &Work{root: root}
+	return w.holding(p, func(s *sqlite.Store) error { return session.New(s).Move(dir) })
+}
