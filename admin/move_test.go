@@ -193,6 +193,13 @@ func TestAnExportThatIsNotWholeIsRefused(t *testing.T) {
 	refused("another file", []byte(strings.Repeat("no export\n", 1000)))
 }
 
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // resealed is an export whose session file, or whose manifest, was changed, with all digests made right again.
 func resealed(t *testing.T, path string, change func(db string), manifest func(string) string) []byte {
 	t.Helper()
@@ -240,8 +247,8 @@ func TestAnExportWithRightDigestsAndAWrongSessionIsRefused(t *testing.T) {
 		"another name":       resealed(t, path, nothing, func(m string) string { return strings.Replace(m, s.String(), other, 1) }),
 		"a broken invariant": resealed(t, path, commit(tx.Set(register.StrandLeaf, "half", jsonv.Value{})), same),
 		"another generation": resealed(t, path, nothing, func(m string) string { return strings.Replace(m, `"generation":0`, `"generation":1`, 1) }),
-		"no database":        resealed(t, path, func(db string) { os.WriteFile(db, []byte("nothing"), 0o600) }, same),
-		"no session":         resealed(t, path, func(db string) { os.WriteFile(db, nil, 0o600) }, same),
+		"no database":        resealed(t, path, func(db string) { write(t, db, "nothing") }, same),
+		"no session":         resealed(t, path, func(db string) { write(t, db, "") }, same),
 		"a path":             resealed(t, path, nothing, func(m string) string { return strings.Replace(m, `"blobs/`, `"../blobs/`, 1) }),
 		"no session first":   resealed(t, path, nothing, func(m string) string { return strings.Replace(m, "session.db", "blobs/"+sha(nil), 1) }),
 		"a session that is held": resealed(t, path, func(db string) {
@@ -314,14 +321,17 @@ func TestAnExportThatIsNotThereAnyMoreIsNotCalledClean(t *testing.T) {
 	w, s, path := exported(t, secret)
 	other := w.plain(secret)
 	for name, c := range map[string]struct {
-		spoil func()
+		spoil func() error
 		says  string
 	}{
-		"another file": {func() { os.WriteFile(path, []byte("mine"), 0o600) }, "another file is in its place"},
-		"a folder":     {func() { os.Remove(path); os.Mkdir(path, 0o700) }, "another thing is in its place"},
-		"gone":         {func() { os.Remove(path) }, "not where it was written to"},
+		"another file": {func() error { return os.WriteFile(path, []byte("mine"), 0o600) }, "another file is in its place"},
+		"a folder":     {func() error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) }, "another thing is in its place"},
+		"gone":         {func() error { return os.Remove(path) }, "not where it was written to"},
 	} {
-		c.spoil()
+		must(os.Create(path)).Close()
+		if err := c.spoil(); err != nil {
+			t.Fatal(err)
+		}
 		a := exportAccount(t, w.erase(admin.Erasure{Needle: needleOf(t, secret), Session: s, DryRun: true}), path)
 		if a.Outcome != admin.NotSearched || !strings.Contains(a.Reason, c.says) {
 			t.Errorf("%s: %+v", name, a)
@@ -329,7 +339,9 @@ func TestAnExportThatIsNotThereAnyMoreIsNotCalledClean(t *testing.T) {
 		if name == "another file" && string(must(os.ReadFile(path))) != "mine" {
 			t.Error("a file of somebody else was written")
 		}
-		os.RemoveAll(path)
+		if err := os.RemoveAll(path); err != nil {
+			t.Fatal(err)
+		}
 	}
 	// One of a session that was not asked for is left alone; one that is gone is told once.
 	for n, want := range []int{0, 1, 0} {
