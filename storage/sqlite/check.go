@@ -59,8 +59,9 @@ func walkPages(c *conn, v storage.Visitor) error {
 	})
 }
 
-// walkSchema compares the tables with those of the format. Anything more, a trigger
-// say, is from somebody else, and would act when rows are written.
+// walkSchema compares the tables with those of the format. A trigger, a view or an
+// index is from somebody else, and a trigger would act when rows are written. Another
+// table lies there and does nothing.
 func walkSchema(c *conn, v storage.Visitor) error {
 	missing := make(map[string]bool, len(schema))
 	for _, text := range schema {
@@ -75,6 +76,7 @@ func walkSchema(c *conn, v storage.Visitor) error {
 		case text == nil && strings.HasPrefix(name, "sqlite_autoindex_"): // of a primary key
 		case text != nil && missing[*text]:
 			delete(missing, *text)
+		case kind == "table":
 		default:
 			v.Damage(damage(storage.BackendSound, "", "schema", fmt.Sprintf("the %s %s is not one of the format", kind, name)))
 		}

@@ -127,7 +127,6 @@ func TestWhatIsNotOfTheFormatIsFound(t *testing.T) {
 	for name, text := range map[string]string{
 		"a trigger":       "CREATE TRIGGER x AFTER INSERT ON registers BEGIN DELETE FROM entries; END",
 		"a view":          "CREATE VIEW x AS SELECT * FROM entries",
-		"a table":         "CREATE TABLE x (y)",
 		"an index":        "CREATE INDEX x ON entries (ts)",
 		"another column":  "ALTER TABLE usage_ledger ADD COLUMN x INTEGER",
 		"a missing table": "ALTER TABLE writer_lease RENAME TO gone",
