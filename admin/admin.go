@@ -41,6 +41,7 @@ import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/needle"
 	"github.com/loom-run/loom/core/tx"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/session/repo"
 	"github.com/loom-run/loom/storage"
@@ -77,15 +78,15 @@ type Erasure struct {
 	DryRun bool
 }
 
-// Outcome is what became of one place.
-type Outcome string
+// Outcome is what became of one place: one of the shared words.
+type Outcome = words.ErasureOutcome
 
 // The outcomes.
 const (
-	Clean       Outcome = "clean"        // searched, and the text is not there (any more)
-	Present     Outcome = "found"        // of a dry run: it is there, and would go
-	Unreachable Outcome = "unreachable"  // searched, and it is left; the reason says where and why
-	NotSearched Outcome = "not_searched" // the reason says why
+	Clean       = words.ErasureClean       // searched, and the text is not there (any more)
+	Present     = words.ErasureFound       // of a dry run: it is there, and would go
+	Unreachable = words.ErasureUnreachable // searched, and it is left; the reason says where and why
+	NotSearched = words.ErasureNotSearched // the reason says why
 )
 
 // Found counts where a place holds the text.

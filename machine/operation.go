@@ -4,6 +4,7 @@ import (
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/words"
 )
 
 // Operation is what was accepted; written once, deleted by the terminal
@@ -49,17 +50,17 @@ func (NavigationIntent) intent() string { return kindNavigation }
 type ModelRef struct{ Provider, ModelID string }
 
 // ThinkingLevel is how much a model is asked to reason.
-type ThinkingLevel string
+type ThinkingLevel = words.ThinkingLevel
 
 // The closed set of levels.
 const (
-	ThinkingOff     ThinkingLevel = "off"
-	ThinkingMinimal ThinkingLevel = "minimal"
-	ThinkingLow     ThinkingLevel = "low"
-	ThinkingMedium  ThinkingLevel = "medium"
-	ThinkingHigh    ThinkingLevel = "high"
-	ThinkingXHigh   ThinkingLevel = "xhigh"
-	ThinkingMax     ThinkingLevel = "max"
+	ThinkingOff     = words.ThinkingOff
+	ThinkingMinimal = words.ThinkingMinimal
+	ThinkingLow     = words.ThinkingLow
+	ThinkingMedium  = words.ThinkingMedium
+	ThinkingHigh    = words.ThinkingHigh
+	ThinkingXHigh   = words.ThinkingXHigh
+	ThinkingMax     = words.ThinkingMax
 )
 
 // Configuration is a strand's (register strand.config).

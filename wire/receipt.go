@@ -212,8 +212,8 @@ type Erased struct {
 
 // ErasedPlace is one store, index, export or folder.
 type ErasedPlace struct {
-	Place string `wire:"place"`
-	State string `wire:"state,word"` // clean, unreachable, not_searched, or a word to come
+	Place string               `wire:"place"`
+	State words.ErasureOutcome `wire:"state,word"`
 }
 
 // Finding is one broken invariant of a session.

@@ -188,9 +188,9 @@ func (q DecidePlan) Check() (field, expected string) {
 // Configure changes what a strand's next run starts with. What is absent stays.
 type Configure struct {
 	Mutation
-	Strand        *string  `wire:"strand,word"`
-	ThinkingLevel *string  `wire:"thinkingLevel,word"`
-	ActiveTools   []string `wire:"activeTools,opt"`
+	Strand        *string              `wire:"strand,word"`
+	ThinkingLevel *words.ThinkingLevel `wire:"thinkingLevel"`
+	ActiveTools   []string             `wire:"activeTools,opt"`
 }
 
 // SetMode changes the permission mode of a session.

@@ -107,7 +107,7 @@ type Activity struct {
 type Settings struct {
 	Model         ModelRef             `wire:"model"`
 	Mode          words.PermissionMode `wire:"mode"`
-	ThinkingLevel *string              `wire:"thinkingLevel"`
+	ThinkingLevel *words.ThinkingLevel `wire:"thinkingLevel"`
 	ActiveTools   []string             `wire:"activeTools,opt"`
 }
 

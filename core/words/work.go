@@ -305,3 +305,47 @@ const MemoryOff MemoryCapture = "off"
 var MemoryCaptures = of("what is remembered of a session",
 	planned(MemoryOff),
 )
+
+// ThinkingLevel is how much a model is asked to reason.
+type ThinkingLevel string
+
+// The levels.
+const (
+	ThinkingOff     ThinkingLevel = "off"
+	ThinkingMinimal ThinkingLevel = "minimal"
+	ThinkingLow     ThinkingLevel = "low"
+	ThinkingMedium  ThinkingLevel = "medium"
+	ThinkingHigh    ThinkingLevel = "high"
+	ThinkingXHigh   ThinkingLevel = "xhigh"
+	ThinkingMax     ThinkingLevel = "max"
+)
+
+// ThinkingLevels is the closed set, the least first.
+var ThinkingLevels = of("how much a model is asked to reason",
+	minted(ThinkingOff, "machine"),
+	minted(ThinkingMinimal, "machine"),
+	minted(ThinkingLow, "machine"),
+	minted(ThinkingMedium, "machine"),
+	minted(ThinkingHigh, "machine"),
+	minted(ThinkingXHigh, "machine"),
+	minted(ThinkingMax, "machine"),
+)
+
+// ErasureOutcome is what became of a place that may have held an erased text.
+type ErasureOutcome string
+
+// The outcomes.
+const (
+	ErasureClean       ErasureOutcome = "clean"        // searched after the last change, and the text is not there
+	ErasureFound       ErasureOutcome = "found"        // of a dry run: it is there and would go
+	ErasureNotSearched ErasureOutcome = "not_searched" // the place could not be looked through, or not all of it
+	ErasureUnreachable ErasureOutcome = "unreachable"  // searched, and the text is left
+)
+
+// ErasureOutcomes is the closed set.
+var ErasureOutcomes = of("what became of a place that may have held an erased text",
+	minted(ErasureClean, "admin"),
+	minted(ErasureFound, "admin"),
+	minted(ErasureNotSearched, "admin"),
+	minted(ErasureUnreachable, "admin"),
+)
