@@ -62,7 +62,7 @@ func besideBodies() []wire.Body {
 			StartedAtMs: new(int64(1)), DeadlineMs: new(int64(2)), Released: new(true), Stats: stats,
 		}}},
 		wire.Activity{State: words.ActivityRunning, Queued: 1, Tasks: 2},
-		wire.Settings{Model: model, Mode: "default", ThinkingLevel: new("high"), ActiveTools: []string{"ls"}},
+		wire.Settings{Model: model, Mode: "default", ThinkingLevel: new(words.ThinkingHigh), ActiveTools: []string{"ls"}},
 		wire.Presence{Clients: []wire.Attendee{{Connection: "c", Author: author, CanDecide: true}}},
 	}
 }
