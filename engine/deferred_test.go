@@ -83,8 +83,8 @@ func TestADeferredResponseOutlivesTheProcess(t *testing.T) {
 	w := newWorld()
 	m := &postponing{there: 1, handle: later(), answer: say("at last")}
 	life := func() (*engine.Engine, *engine.Driver) {
-		e, d := undriven(t, w)
-		e.Close()
+		founded, _ := undriven(t, w)
+		founded.Close()
 		cfg, _ := config(w, w.store, nil)
 		cfg.Models = m
 		e, err := engine.Open(cfg)
@@ -92,8 +92,7 @@ func TestADeferredResponseOutlivesTheProcess(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(e.Close)
-		d = e.Driver("main")
-		return e, d
+		return e, e.Driver("main")
 	}
 	e, d := life()
 	send(t, e, text("go"))
@@ -109,7 +108,7 @@ func TestADeferredResponseOutlivesTheProcess(t *testing.T) {
 	}
 	e.Close()
 	w.clockMs = pass.Until - 1000
-	e, d = life()
+	_, d = life()
 	if again, err := d.Step(nil); err != nil || again.Until != pass.Until {
 		t.Errorf("another life waits until %d, was %d (%v)", again.Until, pass.Until, err)
 	}

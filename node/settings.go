@@ -60,7 +60,7 @@ func readBounded(path string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	const more = 2 << 20
 	return io.ReadAll(io.LimitReader(f, more))
 }

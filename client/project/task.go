@@ -37,10 +37,10 @@ func TaskLine(b wire.TaskNotification) sdkmsg.TaskNotification {
 // taskStatus is a status in the transcript's vocabulary, where what was killed has
 // stopped. A word that has no counterpart stays itself.
 func taskStatus(s words.BackgroundStatus) string {
-	switch s {
-	case words.BackgroundKilled:
+	if s == words.BackgroundKilled {
 		return "stopped"
-	case words.BackgroundLost:
+	}
+	if s == words.BackgroundLost {
 		return "failed"
 	}
 	return string(s)

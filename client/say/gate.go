@@ -117,10 +117,12 @@ func Settled(w words.Settlement) string {
 // and answered outside of its words. A cause that this build does not know is another
 // kind of outage, and never a check that works.
 func Undecided(c *words.UndecidedCause) (sentence string, ok bool) {
-	if c == nil || *c == words.UndecidedContract {
+	if c == nil {
 		return "", false
 	}
 	switch *c {
+	case words.UndecidedContract:
+		return "", false
 	case words.UndecidedUnrouted:
 		return "you are asked because no model is set for the check that answers in your place", true
 	case words.UndecidedFailed:

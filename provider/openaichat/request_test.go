@@ -175,8 +175,8 @@ func defects(body jsonv.Value) (found []string) {
 				bad("message %d says nothing", i)
 			}
 			for _, c := range calls.Elems() {
-				id, function := dialect.Text(c, "id"), jsonv.Value{}
-				function, _ = c.Get("function")
+				id := dialect.Text(c, "id")
+				function, _ := c.Get("function")
 				if id == "" || len(id) > maxWireID || seen[id] {
 					bad("the call id %q is empty, too long or used again", id)
 				}

@@ -38,8 +38,8 @@ func atomicity(b *bench) {
 // several commits a batch in which each refusal stands beside what is applied, and
 // in which a later transaction stands on an earlier one.
 func several(b *bench) {
-	first, child := b.said(id.EntryID{}, "first"), entry.Entry{}
-	child = b.said(first.ID, "child of the batch")
+	first := b.said(id.EntryID{}, "first")
+	child := b.said(first.ID, "child of the batch")
 	outcomes := b.commitAll(
 		tx.Tx{Writes: []tx.Write{insert(first), tx.Set(register.FactName, "a", jsonv.Num(1))}},
 		tx.Tx{Writes: []tx.Write{insert(b.said(b.entryID(), "orphan")), tx.Set(register.FactName, "orphan", jsonv.Num(1))}},
@@ -313,15 +313,16 @@ func tails(b *bench) {
 		b.must(insert(e))
 		at, said = e.ID, append(said, userSaid(long(n)))
 	}
-	result := entry.Entry{ID: b.entryID(), Parent: at, Body: entry.Message{Terminate: true, Message: &message.ToolResult{
+	answer := entry.Message{Terminate: true, Message: &message.ToolResult{
 		ToolCallID: "c1", ToolName: "ls", Content: []message.ResultBlock{message.Text{Text: long(7)}}, Details: new(jsonv.Str(long(0))),
-	}}}
+	}}
+	result := entry.Entry{ID: b.entryID(), Parent: at, Body: answer}
 	b.must(insert(result))
 	stranger := userSaid("never an entry" + long(9))
 	quoting := userSaid(string(jsonv.Str(long(1)).Append(nil)) + `","message":{"role":"user"`)
 	for i, tail := range [][]message.Message{
 		said[3:], said[4:], {said[5], said[3], said[5]}, {stranger, said[5]}, {said[5], stranger, quoting},
-		{quoting, userSaid("short")}, {result.Body.(entry.Message).Message, said[0]}, nil,
+		{quoting, userSaid("short")}, {answer.Message, said[0]}, nil,
 	} {
 		e := b.compacted(result.ID, fmt.Sprint("summary ", i))
 		if i > 3 {
