@@ -156,7 +156,7 @@ func (p *plan) hold(b Batch, n int, o Asked) Action {
 		Gate: p.mintEntry().String(), Reason: o.Reason, Subject: o.Subject, AskedAt: p.in.Now,
 		AnswerBy: p.later(o.AnswerWithin), ParkUntil: p.later(o.ParkFor),
 	}
-	if pause.AnswerBy > 0 {
+	if pause.AnswerBy != 0 { // also before 1970: a clock may be wrong
 		pause.Window = o.Window
 	}
 	if !o.Valid() {
