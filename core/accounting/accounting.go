@@ -25,6 +25,8 @@
 package accounting
 
 import (
+	"math"
+
 	"github.com/loom-run/loom/core/corrupt"
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/jsonv"
@@ -50,7 +52,7 @@ func (r Report) Total() usage.Usage { return r.total }
 // Last is the last attempt; ok is false for none.
 func (r Report) Last() (u usage.Usage, ok bool) { return r.last, r.count > 0 }
 
-// Attempts is their number.
+// Attempts is their number; it stops at the end of 64 bits.
 func (r Report) Attempts() int64 { return r.count }
 
 // Append adds one attempt.
@@ -64,7 +66,11 @@ func (r Report) Combine(later Report) Report {
 	case later.count == 0:
 		return r
 	}
-	return Report{r.total.Add(later.total), later.last, r.count + later.count}
+	count := r.count + later.count
+	if count < 0 {
+		count = math.MaxInt64 // as counts of tokens do: a row can claim any number
+	}
+	return Report{r.total.Add(later.total), later.last, count}
 }
 
 // Details is the details object of a ledger row: the caller's fields, then the

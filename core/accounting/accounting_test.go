@@ -2,6 +2,7 @@ package accounting_test
 
 import (
 	"flag"
+	"math"
 	"strings"
 	"testing"
 
@@ -144,6 +145,9 @@ func TestAReportThatDoesNotAgreeWithItsRowIsCorruption(t *testing.T) {
 	twice := paid.Add(paid)
 	more := paid
 	more.Input = 11
+	free, hour, thought := paid, paid, paid
+	free.Evidence = free.Evidence.WithPrice(usage.APIRates)
+	hour.CacheWrite1h, thought.Reasoning = new(int64(0)), new(int64(0))
 	negative := paid
 	negative.Input = -1
 	report := func(version, count int64, last string) jsonv.Value {
@@ -168,6 +172,12 @@ func TestAReportThatDoesNotAgreeWithItsRowIsCorruption(t *testing.T) {
 		{"a last one of none", paid, report(1, 0, text(paid)), false},
 		{"a count without a last one", usage.Zero(), report(1, 1, "null"), false},
 		{"a total that is not its only attempt", twice, report(1, 1, text(paid)), false},
+		{"a total that says less of its only attempt's price", paid, report(1, 1, text(free)), false},
+		{"a total with a count that its only attempt lacks", hour, report(1, 1, text(paid)), false},
+		{"a total that lacks a count of its only attempt", paid, report(1, 1, text(thought)), false},
+		{"no attempts but a remote one that reported nothing", usage.Unknown(usage.API), report(1, 0, "null"), false},
+		{"no last one at all", usage.Zero(), jsonv.Obj(jsonv.F("version", jsonv.Num(1)), jsonv.F("attempt_count", jsonv.Num(0))), false},
+		{"as many attempts as there can be", paid, report(1, math.MaxInt64, text(paid)), true},
 		{"a total below its last attempt", paid, report(1, 2, text(more)), false},
 		{"a negative total", negative, report(1, 1, text(negative)), false},
 		{"evidence that the total lacks", paid, report(1, 2, text(usage.Unknown(usage.Other))), false},
@@ -182,6 +192,26 @@ func TestAReportThatDoesNotAgreeWithItsRowIsCorruption(t *testing.T) {
 	both := jsonv.Obj(jsonv.F(accounting.DetailsKey, report(1, 1, text(paid))), jsonv.F(accounting.DetailsKey, report(1, 1, text(paid))))
 	if _, err := accounting.DecodeRow(entry.UsageRow{Usage: paid, Details: &both}); err == nil || !strings.Contains(err.Error(), "several") {
 		t.Errorf("two reports: %v", err)
+	}
+}
+
+// A row can claim any number of attempts. One more makes none of them disappear.
+func TestTheCountOfAttemptsStopsAtTheEndOf64Bits(t *testing.T) {
+	one := usage.Unknown(usage.API)
+	claim := accounting.Of(one).Details()
+	v, _ := claim.Get(accounting.DetailsKey)
+	claim = claim.With(accounting.DetailsKey, v.With("attempt_count", jsonv.Num(math.MaxInt64)))
+	r, err := accounting.DecodeRow(entry.UsageRow{Usage: one, Details: &claim})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, more := range []accounting.Report{r.Append(one), accounting.Of(one).Combine(r), r.Combine(r)} {
+		_, ok := more.Last()
+		details := more.Details()
+		got, err := accounting.DecodeRow(entry.UsageRow{Usage: more.Total(), Details: &details})
+		if !ok || more.Attempts() != math.MaxInt64 || err != nil || !equal(got, more) {
+			t.Errorf("%d attempts, read back as %d, %v", more.Attempts(), got.Attempts(), err)
+		}
 	}
 }
 

@@ -16,7 +16,7 @@ type Amount struct{ lit string }
 
 // The bounds of an amount. Every price that earlier writers could write lies
 // within, down to the smallest double. A sum has no more decimal places than its
-// parts, and no sum of prices reaches 10^100 dollars: it can be stored again.
+// parts and stops at the greatest amount within, so that it can be stored again.
 // What lies outside is hostile and would make sums long and slow.
 const (
 	maxLiteral        = 1024
@@ -76,13 +76,25 @@ func (a Amount) Sign() int { return a.rat().Sign() }
 func (a Amount) Cmp(b Amount) int { return a.rat().Cmp(b.rat()) }
 
 // Add returns the exact sum in the plain form. Sums do not depend on the order
-// of addition, neither in value nor in text.
+// of addition, neither in value nor in text. A sum of 10^100 dollars and more, which
+// only hostile amounts have, stops below it, as counts stop at the ends of 64 bits.
 func (a Amount) Add(b Amount) Amount {
 	if a.lit == "" && b.lit == "" {
 		return Amount{}
 	}
-	return fromRat(new(big.Rat).Add(a.rat(), b.rat()))
+	sum := fromRat(new(big.Rat).Add(a.rat(), b.rat()))
+	switch {
+	case bounded(sum.Literal()):
+	case sum.lit[0] == '-':
+		return Amount{"-" + greatest}
+	default:
+		return Amount{greatest}
+	}
+	return sum
 }
+
+// greatest is the greatest amount that [ParseAmount] reads.
+var greatest = strings.Repeat("9", maxIntegerDigits) + "." + strings.Repeat("9", maxFractionDigits)
 
 // PerMillion returns what n tokens cost where a is the price of a million. It is
 // exact: a decimal fraction stays one.

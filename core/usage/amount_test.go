@@ -151,8 +151,13 @@ func TestEveryDoubleThatAPriceCanBeIsAnAmount(t *testing.T) {
 }
 
 func TestSumsCanBeStoredAgain(t *testing.T) {
+	nines := strings.Repeat("9", 100)
+	extremes := []usage.Amount{usage.Micros(math.MaxInt64), usage.Micros(math.MinInt64)}
+	for _, lit := range []string{nines, "-" + nines, nines + "." + nines, "9e99", "-9e99", "5e-324", nines + "." + strings.Repeat("9", 400)} {
+		extremes = append(extremes, amount(t, lit))
+	}
 	rapid.Check(t, func(t *rapid.T) {
-		g := rapid.OneOf(coretest.SignedAmount(), rapid.SampledFrom([]usage.Amount{usage.Micros(math.MaxInt64), usage.Micros(math.MinInt64)}))
+		g := rapid.OneOf(coretest.SignedAmount(), rapid.SampledFrom(extremes))
 		s := sum(rapid.SliceOfN(g, 0, 6).Draw(t, "amounts")...)
 		v, err := jsonv.ParseString(s.Literal())
 		if err != nil {
@@ -162,6 +167,19 @@ func TestSumsCanBeStoredAgain(t *testing.T) {
 			t.Fatalf("%s does not read back", s.Literal())
 		}
 	})
+}
+
+func TestSumsStopAtTheGreatestAmount(t *testing.T) {
+	nines := strings.Repeat("9", 100)
+	greatest := nines + "." + strings.Repeat("9", 400)
+	for _, c := range []struct{ a, b, want string }{
+		{nines, "0", nines + ".0"}, {nines, "0.5", nines + ".5"}, {nines, "1", greatest}, {nines, nines, greatest}, {greatest, greatest, greatest}, {greatest, "-1e99", "8" + greatest[1:]},
+		{"-" + nines, "-1", "-" + greatest}, {"-" + nines, "1", "-" + nines[1:] + "8.0"}, {nines, "-" + nines, "0.0"},
+	} {
+		if got := amount(t, c.a).Add(amount(t, c.b)).Literal(); got != c.want {
+			t.Errorf("%.120s and %.120s: %.120s…, want %.120s…", c.a, c.b, got, c.want)
+		}
+	}
 }
 
 // What is refused here would, as a number, take gigabytes or a sum that never ends.

@@ -54,8 +54,9 @@ func Zero() Usage { return Usage{} }
 func Unknown(b Billing) Usage { return Usage{Evidence: Unreported(b)} }
 
 // Add sums two disjoint records field by field. A count that both sides leave
-// out stays absent. Counts stop at the ends of 64 bits: a provider that reports
-// absurd ones must not make a sum negative.
+// out stays absent. Counts stop at the ends of 64 bits and amounts below 10^100
+// dollars: a provider that reports absurd ones must not make a sum negative, or one
+// that cannot be stored.
 func (u Usage) Add(o Usage) Usage {
 	return Usage{
 		Input: add(u.Input, o.Input), Output: add(u.Output, o.Output),

@@ -3,6 +3,8 @@ package storagetest
 import (
 	"errors"
 	"fmt"
+	"math"
+	"math/big"
 	"strconv"
 	"strings"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
+	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/storage"
 )
 
@@ -166,6 +169,10 @@ func unreadableRows(b *bench) {
 		"an entry that nests too deep":    insert(b.custom(id.EntryID{}, "deep", &deep)),
 		"a register with a doubled field": tx.Set(register.FactName, "a", doubled),
 		"a response that has not settled": insert(entry.Entry{ID: b.entryID(), Body: entry.Message{Message: pending}}),
+		"a message of nobody":             insert(entry.Entry{ID: b.entryID(), Body: entry.Message{}}),
+		"an author who is nobody":         insert(entry.Entry{ID: b.entryID(), Body: entry.Message{Message: &message.User{Origin: &message.Origin{}}}}),
+		"a local ledger row with a count": insertUsage(entry.UsageRow{ID: b.usageID(), Usage: usage.Usage{Input: 1}}),
+		"a ledger row without an id":      insertUsage(entry.UsageRow{}),
 		"an entry without a body":         insert(entry.Entry{ID: b.entryID()}),
 		"an entry without an id":          insert(entry.Entry{Body: entry.Custom{Type: "x"}}),
 		"an unknown namespace":            tx.Set("fact.unknown", "a", jsonv.Num(1)),
@@ -175,6 +182,26 @@ func unreadableRows(b *bench) {
 			b.Errorf("%s: %v, want a corruption", name, err)
 		}
 	}
+	b.same()
+}
+
+// absurdUsage bills what no request can cost. Whatever a provider claims, the
+// counters stay readable and the session goes on.
+func absurdUsage(b *bench) {
+	greatest, ok := usage.ParseAmount(jsonv.BigNum(new(big.Int).Sub(new(big.Int).Exp(big.NewInt(10), big.NewInt(100), nil), big.NewInt(1))))
+	if !ok {
+		b.Fatalf("10^100-1 dollars are no amount")
+	}
+	for range 3 {
+		row := b.spent(1)
+		row.Usage.Input, row.Usage.TotalTokens, row.Usage.Reasoning = math.MaxInt64, math.MaxInt64, new(int64(math.MaxInt64))
+		row.Usage.Cost.Input, row.Usage.Cost.Total = greatest, greatest
+		b.must(insertUsage(row))
+	}
+	b.must(insertUsage(b.spent(1)), insert(b.said(id.EntryID{}, "it goes on")))
+	b.reopen()
+	b.sameStats()
+	b.must(insertUsage(b.spent(1)))
 	b.same()
 }
 

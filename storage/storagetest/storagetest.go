@@ -60,6 +60,7 @@ func Run(t *testing.T, fresh func(t *testing.T, now func() int64) Opener) {
 		{"an id is never used twice", duplicateIDs},
 		{"a parent exists at commit", parents},
 		{"what cannot be read back is not written", unreadableRows},
+		{"usage that lies spoils no counter", absurdUsage},
 		{"keys are bytes", registerKeys},
 		{"expectations are compare-and-set", expectations},
 		{"several commits are as many single ones", several},
