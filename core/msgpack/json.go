@@ -21,10 +21,13 @@ func FromJSON(v jsonv.Value) (Value, error) {
 		if n, ok := v.Int64(); ok {
 			return Signed(n), nil
 		}
-		if n, ok := v.BigInt(); ok && n.IsUint64() {
-			return Unsigned(n.Uint64()), nil
+		lit, _ := v.Literal()
+		if len(lit) <= len("18446744073709551615") { // converting a longer one takes more than linear time
+			if n, err := strconv.ParseUint(lit, 10, 64); err == nil {
+				return Unsigned(n), nil
+			}
 		}
-		return Value{}, corrupt.New("msgpack.FromJSON", "integer", "an integer from -2^63 to 2^64-1", v.String())
+		return Value{}, corrupt.New("msgpack.FromJSON", "integer", "an integer from -2^63 to 2^64-1", corrupt.Clip(lit, corrupt.MaxContext))
 	case jsonv.Float:
 		f, _ := v.Float64()
 		if d, ok := Double(f); ok {

@@ -23,9 +23,9 @@
 // # Invariants
 //
 // Encoding is canonical: the smallest form that fits; non-negative integers in
-// unsigned forms, negative ones in signed forms. Decoding is total and allocates
-// in proportion to the input, whatever lengths the input claims. Refused in both
-// modes: other types (float32, extensions, the reserved byte), NaN and infinities,
+// unsigned forms, negative ones in signed forms. Decoding is total and holds memory
+// in proportion to the input, whatever lengths the input claims; a key that is a
+// container is written once for each map around it. Refused in both modes: other types (float32, extensions, the reserved byte), NaN and infinities,
 // invalid UTF-8, duplicate map keys, containers nested deeper than [MaxDepth],
 // truncation, trailing bytes. Strict also refuses forms that are not the smallest.
 package msgpack

@@ -2,6 +2,7 @@ package msgpack_test
 
 import (
 	"bytes"
+	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"math"
@@ -128,7 +129,7 @@ func TestGoldenBytes(t *testing.T) {
 }
 
 func TestWhatIsOutsideTheSubsetIsRefused(t *testing.T) {
-	deep := strings.Repeat("91", msgpack.MaxDepth) // the innermost array holds what follows
+	deep := strings.Repeat("91", 256) // the innermost array holds what follows
 	for name, input := range map[string]string{
 		"the reserved byte":        "c1",
 		"float32":                  "ca3f800000",
@@ -176,6 +177,99 @@ func TestStrictRefusesEveryFormThatIsNotTheSmallest(t *testing.T) {
 	}
 }
 
+// forms are the first bytes of a length in every width: those of a fix form, where there is one, of 8, 16 and 32 bits; 0 for none.
+type forms struct {
+	fix, fixMax               uint64
+	eight, sixteen, thirtytwo byte
+	of                        func(n int) msgpack.Value
+	rest                      func(n int) []byte // what follows the length
+}
+
+// head is the form of a width for a length; ok is false where it does not hold it.
+func (f forms) head(width int, n uint64) (b []byte, ok bool) {
+	switch {
+	case width == 0:
+		return []byte{byte(f.fix | n)}, f.fix != 0 && n <= f.fixMax
+	case width == 1:
+		return []byte{f.eight, byte(n)}, f.eight != 0 && n <= math.MaxUint8
+	case width == 2:
+		return binary.BigEndian.AppendUint16([]byte{f.sixteen}, uint16(n)), n <= math.MaxUint16
+	}
+	return binary.BigEndian.AppendUint32([]byte{f.thirtytwo}, uint32(n)), true
+}
+
+func TestTheSmallestFormChangesExactlyWhereItsLengthEnds(t *testing.T) {
+	for name, f := range map[string]forms{
+		"string": {0xa0, 31, 0xd9, 0xda, 0xdb, func(n int) msgpack.Value { return str(strings.Repeat("a", n)) }, func(n int) []byte { return bytes.Repeat([]byte("a"), n) }},
+		"binary": {0, 0, 0xc4, 0xc5, 0xc6, func(n int) msgpack.Value { return msgpack.Bin(make([]byte, n)) }, func(n int) []byte { return make([]byte, n) }},
+		"array":  {0x90, 15, 0, 0xdc, 0xdd, func(n int) msgpack.Value { return msgpack.Arr(make([]msgpack.Value, n)...) }, func(n int) []byte { return bytes.Repeat([]byte{0xc0}, n) }},
+		"map": {0x80, 15, 0, 0xde, 0xdf, func(n int) msgpack.Value {
+			pairs := make([]msgpack.Pair, n)
+			for i := range pairs {
+				pairs[i].Key = msgpack.Unsigned(uint64(i))
+			}
+			return msgpack.Dict(pairs...)
+		}, func(n int) (b []byte) {
+			for i := range n {
+				b = append(append(b, encode(t, msgpack.Unsigned(uint64(i)))...), 0xc0)
+			}
+			return b
+		}},
+	} {
+		for _, n := range []int{0, 1, 15, 16, 31, 32, 255, 256, 65535, 65536} {
+			if name == "map" && n > 256 {
+				continue // seconds of keys, for a length that is judged like an array's
+			}
+			smallest := encode(t, f.of(n))
+			rest, first := f.rest(n), true
+			for width := range 4 {
+				head, ok := f.head(width, uint64(n))
+				if !ok {
+					continue
+				}
+				form := append(head, rest...)
+				if first != bytes.Equal(form, smallest) {
+					t.Errorf("a %s of %d is written as %.5x…; %.5x… is the smallest form: %v", name, n, smallest, form, first)
+				}
+				if _, err := msgpack.Decode(form, msgpack.Strict); (err == nil) != first {
+					t.Errorf("a %s of %d as %.5x…, strictly: %v", name, n, form, err)
+				}
+				if v, err := msgpack.Decode(form, msgpack.Lenient); err != nil || !v.Equal(f.of(n)) {
+					t.Errorf("a %s of %d as %.5x…, leniently: %v", name, n, form, err)
+				}
+				first = false
+			}
+		}
+	}
+}
+
+func TestTheSmallestFormChangesExactlyWhereItsNumberEnds(t *testing.T) {
+	for text, v := range map[string]msgpack.Value{
+		"7f": msgpack.Signed(127), "cc80": msgpack.Signed(128), "ccff": msgpack.Signed(255), "cd0100": msgpack.Signed(256), "cdffff": msgpack.Signed(65535), "ce00010000": msgpack.Signed(65536),
+		"ceffffffff": msgpack.Signed(1<<32 - 1), "cf0000000100000000": msgpack.Signed(1 << 32), "cf7fffffffffffffff": msgpack.Signed(math.MaxInt64), "cf8000000000000000": msgpack.Unsigned(1 << 63),
+		"e0": msgpack.Signed(-32), "d0df": msgpack.Signed(-33), "d080": msgpack.Signed(-128), "d1ff7f": msgpack.Signed(-129), "d18000": msgpack.Signed(-32768), "d2ffff7fff": msgpack.Signed(-32769),
+		"d280000000": msgpack.Signed(math.MinInt32), "d3ffffffff7fffffff": msgpack.Signed(math.MinInt32 - 1),
+	} {
+		b, _ := hex.DecodeString(text)
+		if got := encode(t, v); !bytes.Equal(got, b) {
+			t.Errorf("%s was written as %x", text, got)
+		}
+		if got, err := msgpack.Decode(b, msgpack.Strict); err != nil || !got.Equal(v) {
+			t.Errorf("strict reads %s as %v, %v", text, got, err)
+		}
+	}
+	// Signed forms of numbers that are not negative are as long as the unsigned ones, and not the same.
+	for _, text := range []string{"d07f", "d100ff", "d10100", "d17fff", "d200010000", "d27fffffff", "d30000000100000000", "d37fffffffffffffff"} {
+		b, _ := hex.DecodeString(text)
+		if v, err := msgpack.Decode(b, msgpack.Strict); err == nil {
+			t.Errorf("strict took %s as %v", text, v)
+		}
+		if v, err := msgpack.Decode(b, msgpack.Lenient); err != nil || len(encode(t, v)) > len(b) {
+			t.Errorf("lenient refused %s: %v", text, err)
+		}
+	}
+}
+
 func TestJSONGoesThroughUnchanged(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := coretest.Value().Draw(t, "json")
@@ -217,6 +311,29 @@ func TestJSONRefusesWhatItCannotSay(t *testing.T) {
 	}
 	if _, err := msgpack.FromJSON(big); err == nil {
 		t.Error("2^64 was converted")
+	}
+	for lit, want := range map[string]string{"18446744073709551615": "cfffffffffffffffff", "9223372036854775808": "cf8000000000000000", "-9223372036854775808": "d38000000000000000", "-9223372036854775809": "", "-0": "00"} {
+		n, err := jsonv.ParseString(lit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v, err := msgpack.FromJSON(n); (err == nil) != (want != "") || err == nil && hex.EncodeToString(encode(t, v)) != want {
+			t.Errorf("%s: %v, want %q", lit, err, want)
+		}
+	}
+}
+
+// Converting a number of a million digits takes seconds and gigabytes, so that one is refused by its length.
+func TestAHugeIntegerIsRefusedByItsLength(t *testing.T) {
+	huge, err := jsonv.ParseString("-" + strings.Repeat("9", 1_000_000))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := testing.AllocsPerRun(1, func() { _, err = msgpack.FromJSON(huge) }); n > 50 {
+		t.Errorf("%v allocations", n)
+	}
+	if rep, ok := corrupt.As(err); !ok || len(rep.Error()) > 1000 {
+		t.Errorf("%.200v", err)
 	}
 }
 
