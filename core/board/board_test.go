@@ -77,6 +77,13 @@ func TestDecodeIsTotalAndDoesNotJudgeBounds(t *testing.T) {
 			t.Errorf("%s: %v is no report", text, err)
 		}
 	}
+	v, err := jsonv.ParseString(`{"phases":[{"name":"a","tasks":[{"text":"x","status":"done","reason":"old"},{"text":"y","status":"blocked","reason":null}]}]}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := board.Decode(v); err != nil || b.Phases[0].Tasks[0].Reason != nil || b.Phases[0].Tasks[1].Reason != nil {
+		t.Errorf("only a blocked task has a reason, and not always: %+v, %v", b, err)
+	}
 	huge := board.Board{Phases: []board.Phase{{Name: strings.Repeat("x", 10_000)}}}
 	if _, err := board.Decode(huge.Value()); err != nil {
 		t.Errorf("a stored board was judged again: %v", err)
@@ -114,11 +121,28 @@ func TestValidateNamesTheRule(t *testing.T) {
 		{[]board.Phase{phase("a", task(strings.Repeat("x", board.MaxTaskText)))}, ""},
 		{[]board.Phase{phase("a", task(strings.Repeat("x", board.MaxTaskText+1)))}, "at most 160 bytes"},
 		{[]board.Phase{phase("a", board.Task{Text: "x", Status: board.Blocked, Reason: new(strings.Repeat("x", board.MaxReason+1))})}, "at most 200 bytes"},
+		{[]board.Phase{phase("a", board.Task{Text: "x", Status: board.Blocked, Reason: new(strings.Repeat("x", board.MaxReason))})}, ""},
+		{[]board.Phase{phase("a", board.Task{Text: "x", Status: board.Blocked, Reason: new("\n")})}, "reason of a blocked task is blank"},
+		{[]board.Phase{phase("a", board.Task{Text: "x", Status: "later"})}, `not "later"`},
+		{[]board.Phase{phase("a", board.Task{Text: "x"})}, `not ""`},
+		{[]board.Phase{phase("a\xff")}, "name of a phase is not UTF-8"},
+		{[]board.Phase{phase("a", task(strings.Repeat("\xff", 8)))}, "text of a task is not UTF-8"},
 	} {
 		err := board.Board{Phases: c.phases}.Validate()
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %q", err, c.want)
 		}
+		if err == nil {
+			if got, err := board.Decode(board.Board{Phases: c.phases}.Value()); err != nil || len(got.Phases) != len(c.phases) {
+				t.Errorf("a board that was validated reads back as %+v, %v", got, err)
+			}
+		}
+	}
+}
+
+func TestTheCellOfABoardIsThatOfItsStrand(t *testing.T) {
+	if got := board.TodoKey("sub:main/x"); got != "agent/sub:main/x/todo" {
+		t.Errorf("the key is %q", got)
 	}
 }
 

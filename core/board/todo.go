@@ -29,6 +29,7 @@ package board
 import (
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/loom-run/loom/core/corrupt"
 	"github.com/loom-run/loom/core/jsonv"
@@ -74,6 +75,16 @@ const (
 	Blocked Status = "blocked"
 )
 
+const statuses = "pending, active, done, dropped or blocked"
+
+func (s Status) known() bool {
+	switch s {
+	case Pending, Active, Done, Dropped, Blocked:
+		return true
+	}
+	return false
+}
+
 // Open reports whether a task still wants something: pending, active or blocked.
 func (s Status) Open() bool { return s == Pending || s == Active || s == Blocked }
 
@@ -113,12 +124,11 @@ func decodeTask(v jsonv.Value) (Task, error) {
 	if err := r.Err(); err != nil {
 		return Task{}, err
 	}
-	switch t.Status {
-	case Blocked:
-	case Pending, Active, Done, Dropped:
+	if !t.Status.known() {
+		return Task{}, corrupt.New(boundary, "status", statuses, string(t.Status))
+	}
+	if t.Status != Blocked {
 		t.Reason = nil // kept on a blocked task only
-	default:
-		return Task{}, corrupt.New(boundary, "status", "pending, active, done, dropped or blocked", string(t.Status))
 	}
 	return t, nil
 }
@@ -158,6 +168,9 @@ func (t Task) validate() error {
 	if err := bounded("the text of a task", t.Text, MaxTaskText); err != nil {
 		return err
 	}
+	if !t.Status.known() {
+		return fmt.Errorf("the status of a task is %s, not %q", statuses, t.Status)
+	}
 	if t.Reason != nil {
 		return bounded("the reason of a blocked task", *t.Reason, MaxReason)
 	}
@@ -167,6 +180,9 @@ func (t Task) validate() error {
 func bounded(what, text string, limit int) error {
 	if strings.TrimSpace(text) == "" {
 		return fmt.Errorf("%s is blank", what)
+	}
+	if !utf8.ValidString(text) { // it would be stored as another text, and a longer one
+		return fmt.Errorf("%s is not UTF-8", what)
 	}
 	if len(text) > limit {
 		return fmt.Errorf("%s has at most %d bytes, this one has %d", what, limit, len(text))
