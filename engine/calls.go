@@ -70,9 +70,9 @@ func (d *Driver) orphan(l loaded, step string, sourceIndex int) (*report, error)
 	if err != nil || !ok {
 		return r, err
 	}
-	if v, ok := d.ask(Call{d.strand, l.op.ID, step, sourceIndex, call, args, nil}).(Granted); ok {
+	if v, ok := d.ask(Call{d.strand, l.op.ID, step, sourceIndex, call, args.Value, nil}).(Granted); ok {
 		r.clearance = v.Clearance
-		r.what = machine.OrphanedCall{SourceIndex: sourceIndex, Arguments: &args, StillSafe: v.Clearance.Replay() == machine.ReplaySafe}
+		r.what = machine.OrphanedCall{SourceIndex: sourceIndex, Arguments: &args.Value, StillSafe: v.Clearance.Replay() == machine.ReplaySafe}
 	}
 	return r, nil
 }

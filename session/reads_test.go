@@ -184,10 +184,10 @@ func TestThePreparationIsThatOfTheNamedTask(t *testing.T) {
 func TestToolArgumentsAreAnyValueUnderTheExactKey(t *testing.T) {
 	store := newStore()
 	op, _ := generator(1).Op()
-	mustCommit(t, store, tx.Set(register.OpToolArgs, machine.ToolArgsKey(op, "step", 10), jsonv.Obj(jsonv.F("a", jsonv.Num(1)))))
+	mustCommit(t, store, tx.Set(register.FactName, "before", jsonv.Num(1)), tx.Set(register.OpToolArgs, machine.ToolArgsKey(op, "step", 10), jsonv.Obj(jsonv.F("a", jsonv.Num(1)))))
 	s := session.NewView(store)
-	if v, ok, err := s.ToolArguments(op, "step", 10); !ok || err != nil || v.String() != `{"a":1}` {
-		t.Errorf("got %s, %v, %v", v, ok, err)
+	if c, ok, err := s.ToolArguments(op, "step", 10); !ok || err != nil || c.Value.String() != `{"a":1}` || c.Seq != 2 {
+		t.Errorf("got %+v, %v, %v", c, ok, err)
 	}
 	if _, ok, err := s.ToolArguments(op, "step", 1); ok || err != nil {
 		t.Errorf("a prefix of the key was taken for it: %v, %v", ok, err)

@@ -27,7 +27,8 @@
 //
 // A register that does not decode is [*Corrupt], never a partial value, and is
 // kept apart from a store that failed. Every typed read carries its seq: that is
-// the token for the caller's expectation.
+// the token for the caller's expectation. Identity and [View.PendingEntries] are
+// read for what they say: nothing is guarded by their seqs.
 package session
 
 import (
@@ -151,10 +152,10 @@ func (s *View) OpState(op id.OpID) (Cell[machine.State], bool, error) {
 	return read(s, register.OpState, op.String(), machine.DecodeState)
 }
 
-// ToolArguments reads the cleared arguments of a call.
-func (s *View) ToolArguments(op id.OpID, step string, sourceIndex int) (jsonv.Value, bool, error) {
+// ToolArguments reads the cleared arguments of a call: any JSON.
+func (s *View) ToolArguments(op id.OpID, step string, sourceIndex int) (Cell[jsonv.Value], bool, error) {
 	c, ok, err := s.rows.Register(register.OpToolArgs, machine.ToolArgsKey(op, step, sourceIndex))
-	return c.Value, ok, err
+	return Cell[jsonv.Value]{c.Seq, c.Value}, ok, err
 }
 
 // Preparation reads the frozen input of a summary: that of the task which the

@@ -188,6 +188,11 @@ func TestASessionIsFoundedOnceWholeOrNotAtAll(t *testing.T) {
 	if _, ok, _ := session.NewView(half).ID(); ok {
 		t.Error("a refused founding left an id")
 	}
+	placed := newStore()
+	mustCommit(t, placed, tx.Set(register.FactCustom, session.WorkspaceKey, jsonv.Str("/theirs")))
+	if err := session.New(placed).Found(first, "/dir", main); !isCorrupt(err) {
+		t.Errorf("founded in a directory that another founding chose: %v", err)
+	}
 }
 
 // catalogue is a store with a row that shows the identity.
@@ -266,6 +271,23 @@ func TestOfTwoSeedersOneWinsAndTheOtherIsContent(t *testing.T) {
 	}
 }
 
+// A strand is seeded whole or not at all: with any of its registers there, somebody else was at it.
+func TestSeedingExpectsTheAbsenceOfEveryRegisterOfTheStrand(t *testing.T) {
+	for _, ns := range []register.Namespace{register.StrandLeaf, register.StrandState} {
+		store := newStore()
+		mustCommit(t, store, tx.Set(ns, "main", jsonv.Str("theirs")))
+		if err := session.New(store).EnsureStrand("main", machine.Configuration{}); err != nil {
+			t.Errorf("%s was there: %v", ns, err)
+		}
+		if _, ok, err := store.Register(register.StrandConfig, "main"); ok || err != nil {
+			t.Errorf("%s was there, and the rest was seeded: %v, %v", ns, ok, err)
+		}
+		if c, _, err := store.Register(ns, "main"); err != nil || c.Seq != 1 || c.Value.String() != `"theirs"` {
+			t.Errorf("%s is %s at %d, %v", ns, c.Value, c.Seq, err)
+		}
+	}
+}
+
 func TestBootRefusalsKeepDamageAndFaultApart(t *testing.T) {
 	holder := "somebody"
 	damage := &tx.Corruption{Report: corrupt.New("test", "subject", "something", "nothing")}
@@ -286,8 +308,12 @@ func TestBootRefusalsKeepDamageAndFaultApart(t *testing.T) {
 			"EnsureStrand": func(s *session.Session) error { return s.EnsureStrand("main", machine.Configuration{}) },
 		} {
 			store := &faulty{Store: newStore(), beforeCommit: func() error { return c.refusal }}
-			if err := call(session.New(store)); !c.right(err) || !errors.Is(err, c.refusal) && !errors.Is(err, errors.Unwrap(c.refusal)) {
+			err := call(session.New(store))
+			if !c.right(err) || !errors.Is(err, c.refusal) && !errors.Is(err, errors.Unwrap(c.refusal)) {
 				t.Errorf("%s refused by %s: %v", what, name, err)
+			}
+			if name == "lease" && err.Error() != tx.DescribeLeaseLoss(&holder) {
+				t.Errorf("%s words the loss of a lease as %q", what, err)
 			}
 		}
 	}
