@@ -65,6 +65,15 @@ func TestClipBounds(t *testing.T) {
 	}
 }
 
+func TestAContextHas256GraphemesAtTheMost(t *testing.T) {
+	for _, n := range []int{255, 256, 257, 10_000} {
+		text := strings.Repeat("👩‍👩‍👧", n)
+		if got, want := count(corrupt.New("a.b", "x", "c", text).Context), min(n, 256); got != want {
+			t.Errorf("of %d graphemes %d are kept, want %d", n, got, want)
+		}
+	}
+}
+
 func TestReportsAreBoundedValidAndPrintable(t *testing.T) {
 	long := strings.Repeat("界", 5000)
 	for _, hostile := range []string{

@@ -77,7 +77,7 @@ type Message struct {
 type Compaction struct {
 	Summary      string
 	RetainedTail []message.Message // the whole kept suffix
-	TokensBefore int64             // size of what it replaced
+	TokensBefore int64             // size of what it replaced, in tokens
 	FromHook     bool              // supplied by a hook, not generated
 	Usage        *usage.Usage
 }

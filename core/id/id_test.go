@@ -64,8 +64,12 @@ func TestParseIsTheInverseOfString(t *testing.T) {
 func TestParseRefusesOtherShapes(t *testing.T) {
 	for _, s := range []string{
 		"", "019b76da-a800-7cc1-beeb-8da1658eec6", "019b76da-a800-7cc1-beeb-8da1658eec677",
-		"019b76da-a800-4cc1-beeb-8da1658eec67", // version 4
-		"019b76da-a800-7cc1-ceeb-8da1658eec67", // variant
+		"019b76da-a800-4cc1-beeb-8da1658eec67",                                         // version 4
+		"019b76da-a800-7cc1-ceeb-8da1658eec67",                                         // variant
+		"019b76da0a800-7cc1-beeb-8da1658eec67", "019b76da-a80007cc1-beeb-8da1658eec67", // each group ends in a dash
+		"019b76da-a800-7cc10beeb-8da1658eec67", "019b76da-a800-7cc1-beeb08da1658eec67",
+		"019b76da-a800-6cc1-beeb-8da1658eec67", "019b76da-a800-8cc1-beeb-8da1658eec67",
+		"019b76da-a800-7cc1-7eeb-8da1658eec67", "019b76da-a800-7cc1-eeeb-8da1658eec67",
 		"{19b76da-a800-7cc1-beeb-8da1658eec67", "019b76daa-800-7cc1-beeb-8da1658eec67",
 		"+19b76da-a800-7cc1-beeb-8da1658eec67", "019b76da-a800-7cc1-beeb-8da1658eec6g",
 	} {

@@ -59,7 +59,7 @@ type Assistant struct {
 	ErrorMessage         *string
 	RawStopReason        *string
 	EndTurn              *bool
-	Timestamp            int64
+	Timestamp            int64 // Unix ms
 }
 
 // ToolResult answers one tool call.
@@ -70,7 +70,7 @@ type ToolResult struct {
 	Usage                *usage.Usage // what running the tool consumed
 	AddedToolNames       []string     // nil when absent
 	IsError              bool
-	Timestamp            int64
+	Timestamp            int64 // Unix ms
 }
 
 // Custom carries an application's own message.
@@ -172,7 +172,8 @@ func ParseStopReason(s string) (StopReason, bool) {
 // DeferredHandle names a response that the provider will finish later.
 type DeferredHandle struct {
 	Provider, ModelID, API, ID string
-	ExpiresAt, PollAfterMs     *int64
+	ExpiresAt                  *int64 // Unix ms
+	PollAfterMs                *int64 // from the response on
 	Data                       *jsonv.Value
 }
 

@@ -21,24 +21,27 @@ const (
 )
 
 // Origin says who sent a user message. It is attribution only: it carries no
-// credential and nothing may decide by it. Only the host sets it.
+// credential and nothing may decide by it. Only the host sets it, with one of the
+// constructors: the zero Origin is nobody, and a row that holds it is refused.
 type Origin struct {
 	kind OriginKind
 	a, b string // human: principal, name; peer: session, strand; strand: strand
 }
 
 // Human attributes to a person: the principal (1 to 128 bytes of A-Za-z0-9_.-)
-// and the display name at admission.
+// and the display name at admission (up to 256 bytes, not blank, no control
+// characters). What lies outside is a [*corrupt.Report], here and below.
 func Human(principal, name string) (Origin, error) {
 	return Origin{HumanOrigin, principal, name}.checked()
 }
 
-// Peer attributes to a strand of another session.
+// Peer attributes to a strand of another session: its id (1 to 256 bytes) and the
+// strand (1 to 512), without control characters and space around them.
 func Peer(session, strand string) (Origin, error) {
 	return Origin{PeerOrigin, session, strand}.checked()
 }
 
-// Strand attributes to a strand of the same session.
+// Strand attributes to a strand of the same session, within the bounds of [Peer].
 func Strand(strand string) (Origin, error) { return Origin{kind: StrandOrigin, a: strand}.checked() }
 
 // Kind returns which attribution o is.

@@ -42,8 +42,8 @@ import (
 type CustomView struct {
 	ID        id.EntryID
 	Type      string
-	Data      *jsonv.Value
-	Timestamp int64
+	Data      *jsonv.Value // nil when absent, which a null is not
+	Timestamp int64        // Unix ms
 }
 
 // Projector maps a custom entry to a message, or to nil for none. It must be pure.
