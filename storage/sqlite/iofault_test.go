@@ -38,10 +38,11 @@ var ioFaults = []ioFault{
 	{name: "a file that cannot be opened", kinds: []ioKind{ioOpen, ioCreate}, code: lib.SQLITE_CANTOPEN, says: "cannot be opened"},
 }
 
-// every is 1, but more for faults that are much like others, unless LOOM_TORTURE asks
+// every is 1, but more for faults that are much like the first, unless LOOM_TORTURE asks
 // for a long run.
 func (f ioFault) every(t testing.TB) int {
-	if f.stays && rounds(t) == 1 {
+	much := f.stays || f.code == lib.SQLITE_IOERR_WRITE || f.code == lib.SQLITE_IOERR_READ
+	if much && rounds(t) == 1 {
 		return 4
 	}
 	return 1

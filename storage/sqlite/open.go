@@ -123,14 +123,24 @@ func checkPath(path string, create bool) error {
 	if path == "" || path == ":memory:" {
 		return refuse(nil, "it needs a file")
 	}
-	info, err := os.Stat(path)
+	info, err := os.Lstat(path)
 	switch {
+	case err == nil && info.Mode()&fs.ModeSymlink != 0: // SQLite would keep the log beside the other name
+		return refuse(nil, "it is a symbolic link; use the name that it leads to")
 	case err == nil && info.IsDir():
 		return refuse(nil, "it is a folder")
 	case err == nil && !info.Mode().IsRegular():
 		return refuse(nil, "it is not a regular file")
 	case err == nil && info.Size() > 0 && info.Size() < smallestDatabase:
 		return refuse(nil, "the file is not a session")
+	}
+	// SQLite opens and writes what lies at the names beside the file, whatever it is.
+	for _, suffix := range besides {
+		if beside, err := os.Lstat(path + suffix); err == nil && !beside.Mode().IsRegular() {
+			return refuse(nil, "beside it, "+filepath.Base(path)+suffix+" is not a regular file; remove it")
+		}
+	}
+	switch {
 	case err == nil:
 		return nil
 	case !errors.Is(err, fs.ErrNotExist):
@@ -251,6 +261,11 @@ func (s *Store) claim() (version int64, err error) {
 		if err := s.cfg.refusal(seen); err != nil {
 			return err
 		}
+		if seen.version == s.cfg.format.version {
+			if err := cellsFound(s.w); err != nil {
+				return err
+			}
+		}
 		if version = seen.version; !seen.exists {
 			version = s.cfg.format.version
 			if seen.session, err = create(s.w, seen.blank, version, s.cfg.Clock()); err != nil {
@@ -363,6 +378,19 @@ func readState(c *conn) (sessionRow, *leaseRow, error) {
 		err = &storage.CorruptRow{Report: corrupt.New("sqlite.readState", "session row and lease", "one session row and at most one lease", seen)}
 	}
 	return session, lease, err
+}
+
+// cellsFound refuses a session with a register that reads would not find: its key is
+// damaged where the index of keys has it, which has no digest. A leaf that is not found
+// would be a session that begins anew. (An entry that is not found is missed by whoever
+// leads to it.) There are few registers, and only their keys are read.
+func cellsFound(c *conn) error {
+	r, lost, err := c.one(`SELECT ns, key FROM registers r NOT INDEXED WHERE rowid IS NOT
+		(SELECT rowid FROM registers i INDEXED BY sqlite_autoindex_registers_1 WHERE i.ns = r.ns AND i.key = r.key)`)
+	if err != nil || !lost {
+		return err
+	}
+	return &storage.CorruptRow{Report: corrupt.New("sqlite.Open", fmt.Sprintf("register %v/%v", r[0], r[1]), "an index that leads to it", "none")}
 }
 
 // dialQuiet opens a connection that reads the file and leaves no trace.

@@ -223,7 +223,7 @@ func TestTortureEveryCommitSurvivesAPowerCut(t *testing.T) {
 
 func TestTortureUnderNormalACutTakesWholeCommitsFromTheEnd(t *testing.T) {
 	r := newTrial(recorded(t, Normal, (*watchedSession).short))
-	r.most = 200 * r.rounds
+	r.most = 120 * r.rounds
 	outcomes, cuts := r.open(t)
 	report(t, r.judge(outcomes, false))
 	lost := r.judge(outcomes, true)

@@ -23,6 +23,9 @@ var _ storage.Reader = (*Reader)(nil)
 func OpenReader(path string) (*Reader, error) {
 	first, err := look(path, func(c *conn) (bool, error) {
 		seen, err := inspect(c, current.reads)
+		if err == nil && seen.exists {
+			err = cellsFound(c)
+		}
 		return seen.exists, err
 	})
 	if err != nil {
