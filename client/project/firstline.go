@@ -68,6 +68,7 @@ func (g *FirstLine) Frame(f wire.Frame) (t LineTools, ok bool) {
 		return g.decide(LineTools{Source: Estimated, Reason: ModelWasFirst})
 	case wire.RunEnd, wire.RunStopped:
 		return g.decide(LineTools{Source: Estimated, Reason: RunWasOver})
+	default: // says nothing about tools, and is no model's
 	}
 	return LineTools{}, false
 }
