@@ -165,13 +165,11 @@ func First(events iter.Seq2[Event, error], first func(LineTools) sdkmsg.Line) it
 				yield(sdkmsg.Line{}, err)
 				return
 			}
-			t, ok := LineTools{}, false
-			if e.TimeOut {
-				t, ok = gate.TimedOut()
-			} else {
-				t, ok = gate.Frame(e.Frame)
+			decide := gate.TimedOut
+			if !e.TimeOut {
+				decide = func() (LineTools, bool) { return gate.Frame(e.Frame) }
 			}
-			if ok && !open(t) {
+			if t, ok := decide(); ok && !open(t) {
 				return
 			}
 			for _, l := range e.Lines {
