@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"syscall"
 
 	"github.com/loom-run/loom/core/entry"
@@ -75,7 +76,7 @@ func (h host) About() server.About {
 		Build: h.n.cfg.Build, Generation: h.n.started, Store: "sqlite",
 		SQL: &server.SQL{Backend: "sqlite", Durability: h.n.cfg.Synchronous.String(), Fence: "lease"},
 	}
-	for _, m := range policy.Modes() {
+	for _, m := range offeredModes {
 		if word, ok := words.PermissionModes.Parse(m.String()); ok {
 			about.Modes = append(about.Modes, word)
 		}
@@ -214,13 +215,17 @@ func (s *slotSource) Results(from, to int64) ([]server.Result, error) {
 	return through(s, func(src server.Source) ([]server.Result, error) { return src.Results(from, to) })
 }
 
+// offeredModes are those that a session can be opened in. The others are decided as
+// well; they become of use once somebody can be asked.
+var offeredModes = []policy.Mode{policy.Default, policy.AcceptEdits, policy.BypassPermissions}
+
 // modeOf reads a mode word that this build offers.
 func modeOf(word *string) (*policy.Mode, error) {
 	if word == nil {
 		return nil, nil
 	}
 	m, ok := policy.ParseMode(*word)
-	if !ok {
+	if !ok || !slices.Contains(offeredModes, m) {
 		return nil, server.Refuse(server.BadRequest, fmt.Sprintf("the permission mode %q is not offered by this version; nothing was changed", *word))
 	}
 	return &m, nil

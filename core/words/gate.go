@@ -75,11 +75,11 @@ const (
 // DeniedBys is the closed set.
 var DeniedBys = of("who denied a call",
 	planned(DeniedByPerson),
-	minted(DeniedByMode, "node"),
+	minted(DeniedByMode, "node", "policy"),
 	planned(DeniedByRule),
 	planned(DeniedByPolicy),
 	planned(DeniedByHook),
-	planned(DeniedByClassifier),
+	minted(DeniedByClassifier, "policy"),
 	planned(DeniedByReadBoundary),
 	planned(DeniedByJail),
 	planned(DeniedByNobody),
@@ -110,12 +110,12 @@ const (
 
 // AskOrigins is the closed set.
 var AskOrigins = of("what made a call a question",
-	planned(AskedByMode),
+	minted(AskedByMode, "policy"),
 	planned(AskedByRule),
 	planned(AskedBySubcommand),
 	planned(AskedByTool),
 	planned(AskedByHook),
-	planned(AskedByClassifier),
+	minted(AskedByClassifier, "policy"),
 	planned(AskedByAgent),
 	planned(AskedByBoundary),
 	planned(AskedByNetwork),
@@ -189,10 +189,10 @@ const (
 // UndecidedCauses is the closed set. A reader takes the cause as an open one: a
 // newer word is a new kind of outage.
 var UndecidedCauses = of("why the classifier gave no verdict",
-	planned(UndecidedUnrouted),
-	planned(UndecidedFailed),
-	planned(UndecidedTimedOut),
-	planned(UndecidedContract),
+	minted(UndecidedUnrouted, "policy"),
+	minted(UndecidedFailed, "policy"),
+	minted(UndecidedTimedOut, "policy"),
+	minted(UndecidedContract, "policy"),
 )
 
 // Decision is a person's answer to an approval.

@@ -19,9 +19,9 @@ var PermissionModes = of("permission mode",
 	minted(ModeDefault, "policy"),
 	minted(ModeAcceptEdits, "policy"),
 	minted(ModeBypassPermissions, "policy"),
-	planned(ModePlan),
-	planned(ModeDontAsk),
-	planned(ModeAuto),
+	minted(ModePlan, "policy"),
+	minted(ModeDontAsk, "policy"),
+	minted(ModeAuto, "policy"),
 )
 
 // ToolClass is the worst that a tool can do.
