@@ -176,7 +176,7 @@ func Erase(root Root, e Erasure) (Receipt, error) {
 		return Receipt{}, &ErrUnknownSession{e.Session}
 	}
 	r := Receipt{At: root.Clock(), DryRun: e.DryRun, All: e.All, Session: e.Session, Coded: e.Needle.Coded()}
-	for _, s := range []Store{sessions{}, exports{}, remains{}} {
+	for _, s := range []Store{sessions{}, exports{}, recordings{}, remains{}} {
 		r.Accounts = append(r.Accounts, s.Erase(w)...)
 	}
 	for i := range r.Accounts { // a name of a file, say, may hold it

@@ -43,10 +43,6 @@ func remember(root Root, s id.SessionID, e Exported) error {
 }
 
 func (k known) write(root Root) error {
-	dir := filepath.Join(root.Dir, exportFolder)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
 	var w jsonv.Writer
 	w.Begin()
 	w.Str("format", "loom-known-export")
@@ -56,14 +52,22 @@ func (k known) write(root Root) error {
 	w.Str("manifest", k.Manifest)
 	w.Num("at", k.At)
 	w.End()
+	return writeRecord(filepath.Join(root.Dir, exportFolder), k.Manifest[:32]+".json", w.Bytes())
+}
+
+// writeRecord keeps one small file whole or not at all.
+func writeRecord(dir, name string, text []byte) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
 	temp, err := os.CreateTemp(dir, ".new-") // mode 0600
 	if err != nil {
 		return err
 	}
-	_, err = temp.Write(append(w.Bytes(), '\n'))
+	_, err = temp.Write(append(text, '\n'))
 	err = errors.Join(err, temp.Sync(), temp.Close())
 	if err == nil {
-		err = replace(temp.Name(), filepath.Join(dir, k.Manifest[:32]+".json"))
+		err = replace(temp.Name(), filepath.Join(dir, name))
 	}
 	if err != nil {
 		_ = os.Remove(temp.Name()) // the error is told
@@ -139,21 +143,7 @@ func (exports) Erase(w *Work) (all []Account) {
 // written anew.
 func (w *Work) export(k known) Account {
 	a := Account{Store: ExportStore, Subject: k.Path, Outcome: NotSearched}
-	st, err := os.Lstat(k.Path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		a.Reason = "it is not where it was written to; if it was moved, erase there by hand"
-		if !w.DryRun {
-			if err := os.Remove(k.record); err == nil {
-				a.Reason += "; it is not asked about again"
-			}
-		}
-		return a
-	case err == nil && !st.Mode().IsRegular():
-		a.Reason = "another thing is in its place"
-		return a
-	case err != nil:
-		a.Reason = plainly(err)
+	if w.absent(k.Path, k.record, &a) {
 		return a
 	}
 	if err := w.inExport(k, &a); err != nil {

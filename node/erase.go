@@ -87,3 +87,13 @@ func (s *Slot) vacate() error {
 	s.mu.Unlock()
 	return r.close()
 }
+
+// RememberRecording lets the state root that the environment names remember where a
+// recording of provider traffic is.
+func RememberRecording(env func(string) string, now func() int64, path string) error {
+	home, err := FindHome(env)
+	if err != nil {
+		return err
+	}
+	return admin.RememberRecording(admin.Root{Dir: home.dir, Clock: now}, path)
+}

@@ -38,7 +38,7 @@ func (a *app) asking(o askOptions) (setup, error) {
 		return setup{}, refused(wire.BadRequest, "%v", err)
 	}
 	s := setup{retry: a.retry(file.Retry)}
-	if s.record, err = recordInto(o.record.given); err != nil {
+	if s.record, err = a.recordInto(o.record.given); err != nil {
 		return setup{}, err
 	}
 	cfg := node.ModelsConfig{
@@ -83,8 +83,9 @@ func (s setup) close() error {
 	return s.record.Close()
 }
 
-// recordInto makes the file of a recording. One that exists is not written over.
-func recordInto(path *string) (*os.File, error) {
+// recordInto makes the file of a recording, and lets the state root remember where it
+// is. One that exists is not written over.
+func (a *app) recordInto(path *string) (*os.File, error) {
 	if path == nil {
 		return nil, nil
 	}
@@ -94,6 +95,10 @@ func recordInto(path *string) (*os.File, error) {
 	}
 	if err != nil {
 		return nil, refused(wire.BadRequest, "--record: %v; nothing was started", err)
+	}
+	if err := node.RememberRecording(a.env, now, *path); err != nil {
+		return nil, errors.Join(refused(wire.StoreUnreadable, "--record: where the recording is cannot be kept, so that an erasure would not find it (%v); nothing was started", err),
+			f.Close(), os.Remove(*path))
 	}
 	return f, nil
 }
