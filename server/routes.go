@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 
@@ -45,7 +46,23 @@ func pattern(route *wire.Spec) string { return route.Method + " " + wire.Prefix(
 // mount serves a route and counts it among those that are carried out.
 func (s *Server) mount(route *wire.Spec, h func(http.ResponseWriter, *http.Request) error) {
 	s.handled = append(s.handled, route.Name)
-	s.mux.HandleFunc(pattern(route), answering(h))
+	s.mux.HandleFunc(pattern(route), answering(func(w http.ResponseWriter, r *http.Request) error {
+		if err := queried(route, r.URL.Query()); err != nil {
+			return err
+		}
+		return h(w, r)
+	}))
+}
+
+// queried refuses a query that the route does not take: one that was misspelt must
+// not be silently off.
+func queried(route *wire.Spec, query url.Values) error {
+	for name, values := range query {
+		if !slices.Contains(route.Query, name) || len(values) > 1 {
+			return badRequest(fmt.Errorf("%q is not a query of this route, or stands there twice", name))
+		}
+	}
+	return nil
 }
 
 // handle serves a route with what carries it out: the body is read and the answer
@@ -171,6 +188,9 @@ func unsupported(options ...option) error {
 }
 
 func (s *Server) getSessions(r *http.Request, _ struct{}) (list wire.SessionList, err error) {
+	if err := unsupported(option{"archive of sessions", r.URL.Query().Has("archived")}); err != nil {
+		return list, err
+	}
 	infos, err := s.host.List(r.Context())
 	if err != nil {
 		return list, err

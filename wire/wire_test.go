@@ -380,6 +380,10 @@ func TestEachCodeHasOneStatus(t *testing.T) {
 
 func FuzzDecodeFrame(f *testing.F) {
 	f.Add([]byte(envelope + `{}}`))
+	for _, k := range wire.Kinds() {
+		f.Add(sampleFrame(k, true).Append(nil))
+		f.Add(sampleFrame(k, false).Append(nil))
+	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		frame, err := wire.DecodeFrame(data)
 		if err != nil {
@@ -423,7 +427,8 @@ func FuzzParseCursor(f *testing.F) {
 func FuzzDecodeMessages(f *testing.F) {
 	all := messages()
 	for i, m := range all {
-		f.Add(m.encode(reflect.New(m.desc.Go).Elem().Interface()), uint8(i))
+		f.Add(sample(m.desc, true).Append(nil), uint8(i))
+		f.Add(sample(m.desc, false).Append(nil), uint8(i))
 	}
 	f.Fuzz(func(t *testing.T, data []byte, which uint8) {
 		m := all[int(which)%len(all)]
