@@ -264,7 +264,7 @@ func (d *Driver) step(spawn func(func())) (Pass, error) {
 // begin starts the run that queued input asks for, if there is any.
 func (d *Driver) begin() (Pass, error) {
 	state, ok, err := d.e.cfg.Session.StrandState(d.strand)
-	if err != nil || !ok || state.Value.Start == nil {
+	if err != nil || !ok || state.Value.Start == nil || len(state.Value.PendingNextRun) == 0 {
 		return Pass{Progress: Idle}, err
 	}
 	_, _, err = d.e.accept(d.strand, state, nil, nil)

@@ -192,7 +192,7 @@ func (p *plan) checkpoint(cp Checkpoint) Action {
 	}
 	switch k := cp.Continuation.(type) {
 	case NeedAssistant:
-		if limit := p.run.Settings.MaxTurns; limit != nil && p.run.Turns >= *limit {
+		if limit := p.run.Settings.MaxTurns; limit != nil && p.run.Turns >= *limit && !k.OverflowRecoveryUsed {
 			return p.turnsUsed(*limit)
 		}
 		if a := p.makeRoom(cp, k); a != nil {
@@ -267,7 +267,7 @@ func (p *plan) beginStep(cp Checkpoint, need NeedAssistant) Action {
 	if p.in.ConfigurationSeq == 0 {
 		return fault("strand.config/"+p.op.Strand, "a configuration to ask a model with", "nothing")
 	}
-	if p.run.Settings.MaxTurns != nil {
+	if p.run.Settings.MaxTurns != nil && !need.OverflowRecoveryUsed { // what is asked again after a compaction is the same turn
 		p.run.Turns++
 	}
 	p.expect = append(p.expect, tx.Expect(register.StrandConfig, p.op.Strand, p.in.ConfigurationSeq))

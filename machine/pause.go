@@ -53,7 +53,7 @@ func fits(r words.PauseReason, d Decision) bool {
 	case Deny:
 		return true
 	case Approve:
-		return r != words.PausedOnQuestion && (d.Arguments == nil || d.Arguments.Kind() == jsonv.Object)
+		return r != words.PausedOnQuestion && (d.Arguments == nil || d.Arguments.Kind() == jsonv.Object && d.Arguments.Depth() <= message.MaxArgumentsDepth)
 	case Reply:
 		return r == words.PausedOnQuestion
 	}
