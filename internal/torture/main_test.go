@@ -15,6 +15,9 @@ func TestMain(m *testing.M) {
 	if text, ok := os.LookupEnv(lifeVariable); ok {
 		os.Exit(live(text))
 	}
+	if text, ok := os.LookupEnv(strandsVariable); ok {
+		os.Exit(liveStrands(text))
+	}
 	status := m.Run()
 	if err := os.RemoveAll(built.dir); err != nil {
 		fmt.Fprintln(os.Stderr, err)
