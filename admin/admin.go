@@ -35,6 +35,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/loom-run/loom/core/corrupt"
@@ -58,6 +59,10 @@ type Root struct {
 
 	Owner func() string // names one opening, uniquely
 	Clock func() int64  // Unix ms
+
+	// Stores are further kinds of places, of packages above this one: an index of
+	// texts, say. They come after the sessions.
+	Stores []Store
 }
 
 // Place is where one session lies.
@@ -152,7 +157,14 @@ type Store interface {
 	// Erase searches every place of its kind that the erasure reaches, takes the text
 	// out unless this is a dry run, and accounts for each. An account is always
 	// returned: what cannot be looked at is one that was not searched.
-	Erase(e *Work) []Account
+	Erase(w *Work) []Account
+}
+
+// Keeper is a store that keeps files in the root, which are then nobody else's to
+// search: it tells them by their paths within the root.
+type Keeper interface {
+	Store
+	Keeps(within string) bool
 }
 
 // Work is an erasure in progress. Stores share it.
@@ -163,6 +175,13 @@ type Work struct {
 	reach  map[id.SessionID]bool // sessions that were dealt with
 	erased map[id.SessionID]bool // those of them that the erasure is about
 }
+
+// Eraser replaces the text.
+func (w *Work) Eraser() needle.Eraser { return w.eraser }
+
+// Reaches reports whether the erasure is about a session. It is known once the
+// sessions were gone through.
+func (w *Work) Reaches(s id.SessionID) bool { return w.All || w.erased[s] }
 
 // Erase goes through every store of the root. The error says why the sessions could
 // not be listed, or that there is no such session; then nothing was done.
@@ -176,7 +195,7 @@ func Erase(root Root, e Erasure) (Receipt, error) {
 		return Receipt{}, &ErrUnknownSession{e.Session}
 	}
 	r := Receipt{At: root.Clock(), DryRun: e.DryRun, All: e.All, Session: e.Session, Coded: e.Needle.Coded()}
-	for _, s := range []Store{sessions{}, exports{}, recordings{}, remains{}} {
+	for _, s := range slices.Concat([]Store{sessions{}, exports{}, recordings{}}, root.Stores, []Store{remains{}}) {
 		r.Accounts = append(r.Accounts, s.Erase(w)...)
 	}
 	for i := range r.Accounts { // a name of a file, say, may hold it

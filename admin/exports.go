@@ -33,15 +33,7 @@ type known struct {
 	record string // the file that it is remembered in
 }
 
-// remember writes down where an export is.
-func remember(root Root, s id.SessionID, e Exported) error {
-	k := known{Session: s, Path: e.Path, Manifest: e.Digest, At: root.Clock()}
-	if err := k.write(root); err != nil {
-		return fmt.Errorf("the export was written, but it cannot be remembered, so that an erasure will not find it: %w", err)
-	}
-	return nil
-}
-
+// write remembers an export.
 func (k known) write(root Root) error {
 	var w jsonv.Writer
 	w.Begin()
@@ -52,7 +44,14 @@ func (k known) write(root Root) error {
 	w.Str("manifest", k.Manifest)
 	w.Num("at", k.At)
 	w.End()
-	return writeRecord(filepath.Join(root.Dir, exportFolder), k.Manifest[:32]+".json", w.Bytes())
+	return writeRecord(filepath.Join(root.Dir, exportFolder), k.name(), w.Bytes())
+}
+
+// name is the file that an export is remembered in.
+func (k known) name() string { return digestOf([]byte(k.Manifest + " " + k.Path))[:32] + ".json" }
+
+func (k known) forget(root Root) error {
+	return os.Remove(filepath.Join(root.Dir, exportFolder, k.name()))
 }
 
 // writeRecord keeps one small file whole or not at all.
@@ -131,8 +130,10 @@ func (exports) Erase(w *Work) (all []Account) {
 	for _, name := range unread {
 		all = append(all, Account{Store: ExportStore, Subject: name, Outcome: NotSearched, Reason: "what the root remembers of an export cannot be read"})
 	}
+	told := make(map[string]bool) // a path may be remembered under two digests
 	for _, k := range list {
-		if w.All || w.erased[k.Session] {
+		if w.Reaches(k.Session) && !told[k.Path] {
+			told[k.Path] = true
 			all = append(all, w.export(k))
 		}
 	}
@@ -172,12 +173,12 @@ func (w *Work) inExport(k known, a *Account) (err error) {
 	if err != nil {
 		return err
 	}
-	m, digest, err := unpack(bufio.NewReaderSize(f, 1<<16), dir)
+	m, _, err := unpack(bufio.NewReaderSize(f, 1<<16), dir)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if digest != k.Manifest || m.Session != k.Session {
-		return corrupt.New(exportBoundary, "manifest", "the digest "+k.Manifest, digest)
+	if m.Session != k.Session { // another digest is one of an erasure that did not come to its end
+		return corrupt.New(exportBoundary, "manifest", k.Session.String(), m.Session.String())
 	}
 	// In the stage nobody else has the session, so that there is nothing to borrow.
 	inside := &Work{Erasure: w.Erasure, root: w.root, eraser: w.eraser, reach: map[id.SessionID]bool{}, erased: map[id.SessionID]bool{}}
@@ -204,14 +205,13 @@ func (w *Work) repack(k known, staged Place) error {
 	if err != nil {
 		return err
 	}
-	done, err := pack(w.root, packing{k.Session, e.To, digest, blob.Open(staged.Outputs)}, k.Path, replace)
-	if err != nil {
+	if _, err := pack(w.root, packing{k.Session, e.To, digest, blob.Open(staged.Outputs)}, k.Path, replace); err != nil {
 		return err
 	}
-	if err := remember(w.root, k.Session, done); err != nil {
+	if err := os.Remove(k.record); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return os.Remove(k.record)
+	return nil
 }
 
 // byDigest lists references in the order of their digests.

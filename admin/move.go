@@ -61,11 +61,7 @@ func Export(root Root, s id.SessionID, path string) (Exported, error) {
 		return Exported{}, err
 	}
 	defer giveBack()
-	done, err := exportTo(root, p, path)
-	if err != nil {
-		return Exported{}, err
-	}
-	return done, remember(root, s, done)
+	return exportTo(root, p, path)
 }
 
 func find(root Root, s id.SessionID) (Place, error) {
@@ -103,6 +99,32 @@ func exportTo(root Root, p Place, path string) (done Exported, err error) {
 	return pack(root, packing{session: p.Session, file: e.To, digest: digest, outputs: blob.Open(p.Outputs)}, path, place)
 }
 
+// brought gives a file that lies in the stage to put, which gives it its name in the
+// folder of path: itself, or where that is another file system, a copy.
+func brought(staged, path string, put func(temp, path string) error) error {
+	err := put(staged, path)
+	if err == nil || is[*ErrExists](err) {
+		return err
+	}
+	in, err := os.Open(staged)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = in.Close() }()                                           // it was only read
+	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(temp, in)
+	if err = errors.Join(err, temp.Sync(), temp.Close()); err == nil {
+		err = put(temp.Name(), path)
+	}
+	if gone := os.Remove(temp.Name()); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+		err = errors.Join(err, gone)
+	}
+	return err
+}
+
 // packing is a closed session file that nobody else knows, and its outputs.
 type packing struct {
 	session id.SessionID
@@ -111,29 +133,30 @@ type packing struct {
 	outputs *blob.Store
 }
 
-// pack writes an export and lets put give it its name.
+// pack writes an export beside the staged session, remembers where it will be, and
+// lets put give it its name: one that is there is known.
 func pack(root Root, k packing, path string, put func(temp, path string) error) (Exported, error) {
 	m, err := k.manifest(root)
 	if err != nil {
 		return Exported{}, err
 	}
-	temp, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-") // mode 0600
+	f, err := os.OpenFile(k.file+"-packed", os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return Exported{}, err
 	}
-	digest, size, err := k.write(temp, m)
+	digest, size, err := k.write(f, m)
 	if err == nil {
-		err = temp.Sync()
+		err = f.Sync()
 	}
-	err = errors.Join(err, temp.Close())
-	if err == nil {
-		err = put(temp.Name(), path)
-	}
-	if gone := os.Remove(temp.Name()); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
-		err = errors.Join(err, gone)
-	}
-	if err != nil {
+	if err = errors.Join(err, f.Close()); err != nil {
 		return Exported{}, err
+	}
+	known := known{Session: k.session, Path: path, Manifest: digest, At: root.Clock()}
+	if err := known.write(root); err != nil {
+		return Exported{}, fmt.Errorf("where the export is cannot be kept, so that an erasure would not find it; nothing was written: %w", err)
+	}
+	if err := brought(f.Name(), path, put); err != nil {
+		return Exported{}, errors.Join(err, known.forget(root))
 	}
 	return Exported{Path: path, Digest: digest, Size: size, Outputs: len(m.Files) - 1, Lost: m.Lost}, nil
 }
@@ -144,18 +167,24 @@ func place(temp, path string) error {
 	if errors.Is(err, fs.ErrExist) {
 		return &ErrExists{path}
 	}
-	if err != nil { // a file system without links
+	if err != nil && filepath.Dir(temp) == filepath.Dir(path) { // a file system without links
 		if _, there := os.Lstat(path); !errors.Is(there, fs.ErrNotExist) {
 			return &ErrExists{path}
 		}
 		err = os.Rename(temp, path)
 	}
-	return errors.Join(err, syncFolderOf(path))
+	if err != nil {
+		return err
+	}
+	return syncFolderOf(path)
 }
 
 // replace gives a file the name of another one, which is gone then.
 func replace(temp, path string) error {
-	return errors.Join(os.Rename(temp, path), syncFolderOf(path))
+	if err := os.Rename(temp, path); err != nil {
+		return err
+	}
+	return syncFolderOf(path)
 }
 
 // manifest lists a sound session with every output that it refers to.

@@ -35,6 +35,9 @@ func (remains) Erase(w *Work) (all []Account) {
 			all = append(all, Account{Store: OtherStore, Subject: within, Outcome: NotSearched, Reason: plainly(err)})
 			return nil
 		}
+		if !d.IsDir() && w.kept(within) {
+			return nil
+		}
 		switch kind := kindOf(within, d, sessions); kind {
 		case folder, ofSession:
 			if d.IsDir() && kind == ofSession {
@@ -62,6 +65,14 @@ func (remains) Erase(w *Work) (all []Account) {
 		all = append(all, Account{Store: OtherStore, Subject: w.root.Dir, Outcome: NotSearched, Reason: plainly(err)})
 	}
 	return all
+}
+
+// kept reports whether a further store keeps a file.
+func (w *Work) kept(within string) bool {
+	return slices.ContainsFunc(w.root.Stores, func(s Store) bool {
+		k, ok := s.(Keeper)
+		return ok && k.Keeps(within)
+	})
 }
 
 // kind is what a path in the root is.

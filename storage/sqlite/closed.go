@@ -72,8 +72,8 @@ func (s *Store) sole() error {
 }
 
 // Bytes shows the raw bytes of a session: each page of the database as its readers
-// see it, free ones included, then the log and the journal beside it, where there is
-// one. It does so without a lease, and without opening the database as a file,
+// see it, free ones included, then the log and the journal beside it and what a
+// killed rewrite left, where there is such. It does so without a lease, and without opening the database as a file,
 // which would drop locks. The index of the log (-shm) holds page numbers and
 // checksums and nothing of the session, so it is not among them.
 //
@@ -99,7 +99,7 @@ func (r *Reader) parts(show func(part string, content io.Reader) error) error {
 		if err := show("database", p); err != nil {
 			return err
 		}
-		for _, suffix := range []string{besides[0], besides[2]} {
+		for _, suffix := range []string{"-wal", "-journal", rewriteSuffix, rewriteSuffix + "-wal", rewriteSuffix + "-journal"} {
 			if err := showFile(c.path+suffix, suffix[1:], show); err != nil {
 				return err
 			}
