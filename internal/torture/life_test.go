@@ -327,16 +327,10 @@ func usable(n *node.Node) (*node.Slot, error) {
 	return found, nil
 }
 
-// holds reports whether a session has a prompt, placed or queued.
+// holds reports whether a session has a prompt, queued or placed. They are two reads
+// while the session works, so that they come in the order in which a prompt moves.
 func holds(slot *node.Slot, text string) (held bool, err error) {
 	err = slot.Read(func(v *session.View) error {
-		placed, err := v.Rows().ScanEntries(storage.EntryQuery{Kind: entry.KindMessage})
-		if err != nil {
-			return err
-		}
-		for _, e := range placed {
-			held = held || saysPrompt(e.Body, text)
-		}
 		queued, err := v.Rows().Registers(register.PendingEntry, "")
 		if err != nil {
 			return err
@@ -347,6 +341,13 @@ func holds(slot *node.Slot, text string) (held bool, err error) {
 				return err
 			}
 			held = held || saysPrompt(p.Body, text)
+		}
+		placed, err := v.Rows().ScanEntries(storage.EntryQuery{Kind: entry.KindMessage})
+		if err != nil {
+			return err
+		}
+		for _, e := range placed {
+			held = held || saysPrompt(e.Body, text)
 		}
 		return nil
 	})
