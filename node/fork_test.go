@@ -2,6 +2,7 @@ package node
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -21,7 +22,7 @@ import (
 	"github.com/loom-run/loom/storage/sqlite"
 )
 
-// kept is a closed session of a node with three results in a row, each with an output, of which the third is lost.
+// kept is a closed session of a node with three calls and their results in a row, each with an output, of which the third is lost.
 type kept struct {
 	node    *Node
 	session id.SessionID
@@ -48,14 +49,22 @@ func newKept(t *testing.T) *kept {
 	outputs := blob.Open(home.blobs(k.session))
 	var parent id.EntryID
 	for n := range k.results {
+		var asked id.EntryID
+		var u id.UsageID
+		asked, ids = ids.Entry()
+		u, ids = ids.Usage()
 		k.results[n], ids = ids.Entry()
 		if k.outputs[n], err = outputs.PutBytes([]byte{byte(n)}); err != nil {
 			t.Fatal(err)
 		}
-		m := &message.ToolResult{ToolCallID: "c", ToolName: "bash", Content: []message.ResultBlock{message.Text{Text: "see the output"}},
+		call := fmt.Sprint("call ", n)
+		request := &message.Assistant{Content: []message.AssistantBlock{message.ToolCall{ID: call, Name: "bash", Arguments: jsonv.Obj()}}, StopReason: message.ToolUse}
+		result := &message.ToolResult{ToolCallID: call, ToolName: "bash", Content: []message.ResultBlock{message.Text{Text: "see the output"}},
 			Details: new(jsonv.Obj(jsonv.F(blob.DetailsKey, jsonv.Arr(k.outputs[n].Value()))))}
 		if _, err := store.Commit(tx.Tx{Writes: []tx.Write{
-			tx.InsertEntry{Entry: entry.Entry{ID: k.results[n], Parent: parent, Body: entry.Message{Message: m}}},
+			tx.InsertEntry{Entry: entry.Entry{ID: asked, Parent: parent, Body: entry.Message{Message: request}}},
+			tx.InsertUsage{Row: entry.UsageRow{ID: u, EntryID: asked}},
+			tx.InsertEntry{Entry: entry.Entry{ID: k.results[n], Parent: asked, Body: entry.Message{Message: result}}},
 			tx.Set(register.StrandLeaf, session.MainStrand, register.Leaf(k.results[n])),
 		}}); err != nil {
 			t.Fatal(err)
@@ -87,10 +96,10 @@ func TestAForkHasTheOutputsThatItRefersTo(t *testing.T) {
 		missing int
 		has     [3]bool
 	}{
-		"to its end":    {Forking{}, 3, 1, [3]bool{true, true, false}},
-		"to an entry":   {Forking{At: k.results[0]}, 1, 0, [3]bool{true, false, false}},
-		"a whole tree":  {Forking{Tree: true}, 3, 1, [3]bool{true, true, false}},
-		"to the second": {Forking{At: k.results[1]}, 2, 0, [3]bool{true, true, false}},
+		"to its end":    {Forking{}, 6, 1, [3]bool{true, true, false}},
+		"to an entry":   {Forking{At: k.results[0]}, 2, 0, [3]bool{true, false, false}},
+		"a whole tree":  {Forking{Tree: true}, 6, 1, [3]bool{true, true, false}},
+		"to the second": {Forking{At: k.results[1]}, 4, 0, [3]bool{true, true, false}},
 	} {
 		made, err := k.node.Fork(k.session, c.forking)
 		if err != nil {

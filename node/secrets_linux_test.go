@@ -20,6 +20,9 @@ import (
 
 func TestMain(m *testing.M) {
 	jail.Enter()
+	if home := os.Getenv(moverEnv); home != "" {
+		os.Exit(moveUntilKilled(home))
+	}
 	os.Exit(m.Run())
 }
 

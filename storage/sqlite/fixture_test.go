@@ -160,6 +160,7 @@ var roles = map[string]func(path string) error{
 	"visit":                   visit,
 	"rewrite":                 dieRewriting,
 	"write beyond a limit":    writeBeyondLimit,
+	"migrate":                 migrateForAWhile,
 }
 
 func TestMain(m *testing.M) {

@@ -3,6 +3,7 @@ package sqlite
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -100,6 +101,78 @@ func TestAFailedStepKeepsTheStepsBefore(t *testing.T) {
 	mustClose(t, mustOpen(t, cfg))
 	if v, tables := versionOf(t, cfg.Path); v != 3 || tables != "step_from_1,step_from_2" {
 		t.Errorf("version %d, %s", v, tables)
+	}
+}
+
+// slowly is a format two versions ahead. Each of its steps makes tables one by one and
+// says so.
+func slowly() *format {
+	f := future()
+	for _, from := range []int64{1, 2} {
+		f.steps[from] = func(c *conn) error {
+			for n := range 20 {
+				fmt.Println("step", from, n)
+				if err := c.once(fmt.Sprintf("CREATE TABLE step_from_%d_%d AS SELECT * FROM entries", from, n), nil); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	return f
+}
+
+func migrateForAWhile(path string) error {
+	s, err := Open(Config{Path: path, Owner: fmt.Sprint("child ", os.Getpid()), Clock: wallClock, format: slowly()})
+	if err != nil {
+		return err
+	}
+	fmt.Println("opened")
+	return s.Close()
+}
+
+// TestTortureKilledMigration kills a process that migrates, at each word that it says. The session is in one of the formats, whole, with every row, and the
+// next opening brings it to the end.
+func TestTortureKilledMigration(t *testing.T) {
+	cfg, _ := newConfig(t)
+	cfg.Clock = wallClock
+	s := mustOpen(t, cfg)
+	chain(t, s, newMinter(1), id.EntryID{}, 40)
+	mustClose(t, s)
+	released := readFile(t, cfg.Path)
+	reached := map[string]int{}
+	for words := 1; words <= 41; words += 2 {
+		if err := os.WriteFile(cfg.Path, released, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c := start(t, "migrate", cfg.Path)
+		for range words {
+			if line := c.line(); line == "" || strings.HasPrefix(line, "error") {
+				t.Fatalf("the child said %q", line)
+			}
+		}
+		c.kill()
+		version, tables := versionOf(t, cfg.Path)
+		count := 0
+		if tables != "" {
+			count = 1 + strings.Count(tables, ",")
+		}
+		if int64(count) != 20*(version-1) {
+			t.Errorf("killed after %d words: format %d with %d of its tables", words, version, count)
+		}
+		reached[fmt.Sprint("format ", version)]++
+		cfg.Owner, cfg.format = fmt.Sprint("after ", words), slowly()
+		s := mustOpen(t, cfg)
+		if rows, err := s.ScanEntries(storage.EntryQuery{}); err != nil || len(rows) != 40 {
+			t.Errorf("killed after %d words: %d rows, %v", words, len(rows), err)
+		}
+		mustClose(t, s)
+		if v, _ := versionOf(t, cfg.Path); v != 3 {
+			t.Errorf("killed after %d words: it came to format %d", words, v)
+		}
+	}
+	if len(reached) < 3 {
+		t.Errorf("every kill came at the same stage: %v", reached)
 	}
 }
 
