@@ -27,17 +27,13 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -74,7 +70,7 @@ func measure() error {
 		return fmt.Errorf("building loom: %w", err)
 	}
 	var rows []row
-	for _, f := range []func(loom, tmp string) ([]row, error){size, version, headless, commit} {
+	for _, f := range []func(loom, tmp string) ([]row, error){size, version, headless, packages} {
 		r, err := f(loom, tmp)
 		if err != nil {
 			return err
@@ -155,50 +151,6 @@ func headless(loom, tmp string) ([]row, error) {
 		{"  turn / bare", fmt.Sprintf("%.1f", ratio), "<= 5.5", ratio > 5.5},
 		{"  peak memory of the turn", fmt.Sprintf("%.1f MiB", float64(peak)/1024), "<= 40 MB", peak > 40_000},
 	}, nil
-}
-
-// commitBudget is how often a raw append and flush a commit at FULL may take.
-const commitBudget = 1.3
-
-// commit runs the benchmark beside the code: its ratio to a raw append of the same
-// disk is taken inside that run.
-func commit(_, _ string) ([]row, error) {
-	var out bytes.Buffer
-	cmd := exec.Command("go", "test", "-run", "^$", "-bench", "^BenchmarkCommit$", "-benchtime", "1000x", "./storage/sqlite")
-	cmd.Stdout, cmd.Stderr = &out, os.Stderr
-	if err := cmd.Run(); err != nil {
-		return nil, fmt.Errorf("storage benchmark: %w", err)
-	}
-	rows := commitRows(out.String())
-	if len(rows) == 0 {
-		return nil, errors.New("storage benchmark: no figure in what it printed")
-	}
-	return rows, nil
-}
-
-var benchLine = regexp.MustCompile(`(?m)^BenchmarkCommit/(\S+?)(?:-\d+)?\s+\d+\s+(.*)$`)
-
-// commitRows reads the lines of the benchmark: a name, and figures with their
-// units.
-func commitRows(out string) []row {
-	var rows []row
-	for _, line := range benchLine.FindAllStringSubmatch(out, -1) {
-		r := row{what: "commit: " + strings.ReplaceAll(line[1], "_", " ")}
-		figures := map[string]float64{}
-		fields := strings.Fields(line[2])
-		for i := 0; i+1 < len(fields); i += 2 {
-			if f, err := strconv.ParseFloat(fields[i], 64); err == nil {
-				figures[fields[i+1]] = f
-			}
-		}
-		r.figure = fmt.Sprintf("p50 %.2f ms, raw %.2f ms, ratio %.2f", figures["p50-µs"]/1000, figures["raw-p50-µs"]/1000, figures["ratio"])
-		if strings.HasSuffix(r.what, "FULL") {
-			r.budget = fmt.Sprintf("<= %.1f x raw", commitBudget)
-			r.missed = figures["ratio"] > commitBudget
-		}
-		rows = append(rows, r)
-	}
-	return rows
 }
 
 type usage struct {

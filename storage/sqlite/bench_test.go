@@ -149,9 +149,9 @@ func BenchmarkCommit(b *testing.B) {
 				ours, disk = append(ours, between.Sub(start)), append(disk, time.Since(between))
 			}
 			p50, floor := percentile(ours, 0.5), percentile(disk, 0.5)
-			b.ReportMetric(float64(p50.Nanoseconds())/1e3, "p50-µs")
-			b.ReportMetric(float64(percentile(ours, 0.99).Nanoseconds())/1e3, "p99-µs")
-			b.ReportMetric(float64(floor.Nanoseconds())/1e3, "raw-p50-µs")
+			b.ReportMetric(micros(p50), "p50-µs")
+			b.ReportMetric(micros(percentile(ours, 0.99)), "p99-µs")
+			b.ReportMetric(micros(floor), "raw-p50-µs")
 			b.ReportMetric(float64(p50)/float64(floor), "ratio")
 		})
 	}
@@ -189,13 +189,16 @@ func sizes() []int {
 	return []int{10_000, 1_000_000}
 }
 
-// BenchmarkRead measures what must not grow with a session: opening it, the scan
-// that a projection makes, the newest page, and rows by id.
+// BenchmarkRead measures what must not grow with a session: opening it with the scan
+// that a projection makes, the newest page, the same after a thousand forks of the
+// branch, and rows by id. It reports medians.
 func BenchmarkRead(b *testing.B) {
 	for _, n := range sizes() {
 		path, leaf := grown(b, n)
-		b.Run(fmt.Sprintf("open, project, close/%d", n), func(b *testing.B) {
+		b.Run(fmt.Sprintf("open and project/%d", n), func(b *testing.B) {
+			var opened, closed []time.Duration
 			for b.Loop() {
+				began := time.Now()
 				s, err := Open(Config{Path: path, Owner: "bench", Clock: wallClock})
 				if err != nil {
 					b.Fatal(err)
@@ -203,22 +206,34 @@ func BenchmarkRead(b *testing.B) {
 				if rows, err := s.ScanBranch(storage.BranchQuery{Start: leaf, StopAtKind: entry.KindCompaction}); err != nil || len(rows) != 101 {
 					b.Fatal(len(rows), err)
 				}
+				opened, began = append(opened, time.Since(began)), time.Now()
 				if err := s.Close(); err != nil {
 					b.Fatal(err)
 				}
+				closed = append(closed, time.Since(began))
 			}
+			b.ReportMetric(micros(percentile(opened, 0.5)), "p50-µs")
+			b.ReportMetric(micros(percentile(closed, 0.5)), "close-p50-µs")
 		})
 		r, err := OpenReader(path)
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Run(fmt.Sprintf("newest 50/%d", n), func(b *testing.B) {
+		newest := func(b *testing.B, leaf id.EntryID) {
+			var took []time.Duration
 			for b.Loop() {
+				began := time.Now()
 				if rows, err := r.ScanBranch(storage.BranchQuery{Start: leaf, Limit: new(50)}); err != nil || len(rows) != 50 {
 					b.Fatal(len(rows), err)
 				}
+				took = append(took, time.Since(began))
 			}
-		})
+			b.ReportMetric(micros(percentile(took, 0.5)), "p50-µs")
+		}
+		b.Run(fmt.Sprintf("newest 50/%d", n), func(b *testing.B) { newest(b, leaf) })
+		fork := forked(b, path, leaf)
+		b.Run(fmt.Sprintf("newest 50 after 1000 forks/%d", n), func(b *testing.B) { newest(b, leaf) })
+		b.Run(fmt.Sprintf("newest 50 of the last fork/%d", n), func(b *testing.B) { newest(b, fork) })
 		b.Run(fmt.Sprintf("row by id/%d", n), func(b *testing.B) {
 			for b.Loop() {
 				if rows, err := r.Entries(leaf); err != nil || len(rows) != 1 {
@@ -228,7 +243,7 @@ func BenchmarkRead(b *testing.B) {
 		})
 		b.Run(fmt.Sprintf("peek/%d", n), func(b *testing.B) {
 			for b.Loop() {
-				if s, err := Peek(path); err != nil || s.Stats.Messages != int64(n-1) {
+				if s, err := Peek(path); err != nil || s.Stats.Messages != int64(n-1+1000) {
 					b.Fatal(s, err)
 				}
 			}
@@ -253,6 +268,33 @@ func BenchmarkRead(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+
+// forked lets a thousand branches leave a branch within its newest hundred entries,
+// and returns the end of the last of them.
+func forked(b *testing.B, path string, leaf id.EntryID) id.EntryID {
+	b.Helper()
+	s, err := Open(Config{Path: path, Owner: "bench", Clock: wallClock, Synchronous: off})
+	if err != nil {
+		b.Fatal(err)
+	}
+	rows, err := s.ScanBranch(storage.BranchQuery{Start: leaf, Limit: new(100)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	a := newAuthor(500)
+	for n := range 1000 {
+		a.leaf = rows[n%len(rows)].ID
+		if _, err := s.Commit(tx.Tx{Writes: a.placement().Writes[:1]}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := s.Close(); err != nil {
+		b.Fatal(err)
+	}
+	return a.leaf
 }
 
 // BenchmarkCompactions compacts again and again, each time keeping a tail of 4 MiB
