@@ -37,6 +37,7 @@ type Engine struct {
 	active  int           // drivers with an open operation
 	changed chan struct{} // closed and replaced when an operation ends or a strand stops
 	closed  bool
+	driven  map[string]bool // the strands that have a driver; nil until Start
 
 	work  chan struct{} // room for one: a driver has an operation
 	facts sync.Mutex    // keeps facts in order
@@ -63,24 +64,22 @@ func (e *Engine) ID() id.SessionID { return e.id }
 func (e *Engine) Session() *session.Session { return e.cfg.Session }
 
 // Start seeds the main strand if it is new and starts a driver for every strand;
-// an interrupted operation goes on. It is called once. After an error the caller
+// an interrupted operation goes on. A strand whose registers cannot be read is
+// stopped, and takes no other down. It is called once. After an error the caller
 // closes the engine: some drivers may run.
 func (e *Engine) Start(main machine.Configuration) error {
 	if err := e.cfg.Session.EnsureStrand(session.MainStrand, main); err != nil {
 		return err
 	}
-	strands, err := e.cfg.Session.Strands()
+	e.mu.Lock()
+	e.driven = make(map[string]bool)
+	e.mu.Unlock()
+	strands, err := e.cfg.Session.Strands() // one that is made from here on is driven by whoever makes it
 	if err != nil {
 		return err
 	}
 	for _, name := range strands {
-		d := e.Driver(name)
-		if op, ok, err := d.open(); err != nil {
-			return err
-		} else if ok {
-			e.observe(e.resumed(name, op))
-		}
-		if err := e.join(func() { d.run(e.ctx) }); err != nil {
+		if err := e.drive(name); err != nil {
 			return err
 		}
 	}

@@ -286,7 +286,7 @@ func (s *Session) EnsureID(ids id.Generator) (id.SessionID, id.Generator, error)
 // after, the directory that it works in, and its main strand. So a session is
 // there whole or not at all. One that has an id is *Corrupt, and unchanged.
 func (s *Session) Found(self id.SessionID, workspace string, main machine.Configuration) error {
-	t := seed(MainStrand, main)
+	t := machine.SeedStrand(MainStrand, id.EntryID{}, main)
 	t.Writes = append(t.Writes,
 		tx.Set(register.FactCustom, IDKey, jsonv.Str(self.String())),
 		tx.Set(register.FactCustom, WorkspaceKey, jsonv.Str(workspace)))
@@ -327,27 +327,11 @@ func (s *Session) EnsureStrand(name string, c machine.Configuration) error {
 	if _, ok, err := s.store.Register(register.StrandConfig, name); ok || err != nil {
 		return err
 	}
-	_, err := s.store.Commit(seed(name, c))
+	_, err := s.store.Commit(machine.SeedStrand(name, id.EntryID{}, c))
 	if _, seeded := errors.AsType[*tx.StaleExpectation](err); seeded {
 		return nil // somebody else did
 	}
 	return flatten(err)
-}
-
-// seed writes the registers that a strand begins with.
-func seed(name string, c machine.Configuration) tx.Tx {
-	return tx.Tx{
-		Writes: []tx.Write{
-			tx.Set(register.StrandConfig, name, c.Value()),
-			tx.Set(register.StrandLeaf, name, register.Leaf(id.EntryID{})),
-			tx.Set(register.StrandState, name, machine.StrandState{}.Value()),
-		},
-		Expected: []tx.Expectation{
-			tx.ExpectAbsent(register.StrandConfig, name),
-			tx.ExpectAbsent(register.StrandLeaf, name),
-			tx.ExpectAbsent(register.StrandState, name),
-		},
-	}
 }
 
 // flatten maps a commit refusal to the errors of a read: this layer owns no
