@@ -57,6 +57,7 @@ type Driver struct {
 
 	// Used by the goroutine that steps.
 	current  id.OpID // what it works on; absent once it committed the end itself
+	asked    asked
 	measured *machine.Measure
 	fuel     int
 	spent    int // steps since something came from outside
@@ -206,6 +207,9 @@ func (d *Driver) tellStopped() {
 // An error stops the strand; the caller must not step again.
 func (d *Driver) Step(spawn func(func())) (Pass, error) {
 	pass, err := d.step(spawn)
+	if due := d.asked.due; due > 0 && (pass.Progress == Waiting || pass.Progress == Parked) && (pass.Until == 0 || due < pass.Until) {
+		pass.Until = due
+	}
 	if pass.Progress != Moved {
 		d.spent = 0
 	} else if d.spent++; d.spent > d.fuel {
@@ -229,6 +233,9 @@ func (d *Driver) step(spawn func(func())) (Pass, error) {
 		return d.begin()
 	}
 	d.current = l.op.ID
+	if ended, err := d.supervise(l); ended || err != nil {
+		return Pass{Progress: Moved}, err
+	}
 	r := d.oldest(l.op.ID)
 	if r.fault != nil {
 		return Pass{}, r.fault
@@ -243,6 +250,7 @@ func (d *Driver) step(spawn func(func())) (Pass, error) {
 		return d.commit(a.Tx, r, finished(l.op), func() {
 			d.current = id.OpID{}
 			d.forget()
+			d.e.ringChildren(d.strand)
 			d.e.wake()
 		})
 	case machine.AwaitEffect:

@@ -39,6 +39,8 @@ type Engine struct {
 	closed  bool
 	driven  map[string]bool // the strands that have a driver; nil until Start
 
+	spawning sync.Mutex // held from the count of agents until another one is there
+
 	work  chan struct{} // room for one: a driver has an operation
 	facts sync.Mutex    // keeps facts in order
 }
@@ -79,7 +81,7 @@ func (e *Engine) Start(main machine.Configuration) error {
 		return err
 	}
 	for _, name := range strands {
-		if err := e.drive(name); err != nil {
+		if err := e.resume(name); err != nil {
 			return err
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/machine/agency"
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/session/projection"
@@ -28,6 +29,8 @@ type Config struct {
 	Settings machine.Settings // of runs; MaxTurns comes with each prompt
 	Retry    machine.RetryPolicy
 	Hooks    Hooks // nil: nobody is asked
+
+	Agency agency.Limits // of what agents may start; zero: they start nothing
 
 	Summaries  Summaries
 	Summarizer func(machine.ModelRef) machine.ModelRef // which model writes summaries for a strand of another; nil: its own

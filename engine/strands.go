@@ -47,18 +47,8 @@ func (e *Engine) CreateStrand(n NewStrand) error {
 	return e.drive(n.Name)
 }
 
-// drive starts the driver of a strand, if drivers are started here at all. What it
-// was left with goes on.
-func (e *Engine) drive(name string) error {
-	e.mu.Lock()
-	skip := e.driven == nil || e.driven[name]
-	if !skip {
-		e.driven[name] = true
-	}
-	e.mu.Unlock()
-	if skip {
-		return nil
-	}
+// resume starts the driver of a strand, and tells of what it was left with.
+func (e *Engine) resume(name string) error {
 	d := e.Driver(name)
 	op, interrupted, err := d.open()
 	if _, damaged := errors.AsType[*session.Corrupt](err); damaged {
@@ -71,6 +61,21 @@ func (e *Engine) drive(name string) error {
 	}
 	if interrupted {
 		e.observe(e.resumed(name, op))
+	}
+	return e.drive(name)
+}
+
+// drive starts the driver of a strand, once, if drivers are started here at all.
+func (e *Engine) drive(name string) error {
+	d := e.Driver(name)
+	e.mu.Lock()
+	skip := e.driven == nil || e.driven[name]
+	if !skip {
+		e.driven[name] = true
+	}
+	e.mu.Unlock()
+	if skip {
+		return nil
 	}
 	return e.join(func() { d.run(e.ctx) })
 }

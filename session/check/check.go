@@ -33,6 +33,7 @@ import (
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/machine/agency"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/storage"
 )
@@ -116,6 +117,8 @@ func reserved(key string, v jsonv.Value) error {
 		if !isText {
 			return fmt.Errorf("a directory is a text, not a %s", v.Kind())
 		}
+	default:
+		_, err = agency.Judge(key, v)
 	}
 	return err
 }
