@@ -28,12 +28,13 @@ func family(t *testing.T) (map[string][]turn, map[string]doing) {
 			return "sent", err
 		}
 	}
-	return map[string][]turn{
-			"boss":   {callTools("spawn"), callTools("wait"), callTools("down"), callTools("wait"), say("done")},
-			"worker": {callTools("up", "unsafe"), say("first"), callTools("up", "safe"), say("second")},
-		}, map[string]doing{
-			"spawn": spawning("worker"), "wait": waiting(t), "down": send(false, "more please"), "up": send(true, "halfway"),
-		}
+	parts := map[string][]turn{
+		"boss":   {callTools("spawn"), callTools("wait"), callTools("down"), callTools("wait"), say("done")},
+		"worker": {callTools("up", "unsafe"), say("first"), callTools("up", "safe"), say("second")},
+	}
+	return parts, map[string]doing{
+		"spawn": spawning("worker"), "wait": waiting(t), "down": send(false, "more please"), "up": send(true, "halfway"),
+	}
 }
 
 // Whatever dies at whichever commit, there is one child, it has one brief, and every

@@ -149,8 +149,8 @@ const (
 // CancelCauses is the closed set.
 var CancelCauses = of("why something was cancelled from outside",
 	planned(CancelledByPerson),
-	planned(CancelledByParent),
-	planned(CancelledByBudget),
+	minted(CancelledByParent, "machine/agency"),
+	minted(CancelledByBudget, "machine/agency"),
 	planned(CancelledByNewer),
 	planned(CancelledByShutdown),
 	planned(CancelledByLease),

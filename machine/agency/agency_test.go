@@ -163,10 +163,10 @@ func TestWhatAContractAccepts(t *testing.T) {
 		`{"ok":true,"x":1}`:                  "",
 		`{}`:                                 `lacks "ok"`,
 		`[]`:                                 "must be an object and is array: []",
-		`{"ok":1}`:                           `"ok" must be boolean and is int: 1`,
-		`{"ok":true,"n":1.5}`:                `"n" must be integer and is float: 1.5`,
+		`{"ok":1}`:                           `"ok" must be boolean and is integer: 1`,
+		`{"ok":true,"n":1.5}`:                `"n" must be integer and is number: 1.5`,
 		`{"ok":true,"s":null}`:               `"s" must be string and is null: null`,
-		`{"ok":true,"rows":[["a"],["b",1]]}`: `"rows[1][1]" must be string and is int: 1`,
+		`{"ok":true,"rows":[["a"],["b",1]]}`: `"rows[1][1]" must be string and is integer: 1`,
 	} {
 		err := c.Check(parse(t, text))
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(strings.ToLower(err.Error()), strings.ToLower(want)) {
