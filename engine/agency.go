@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/loom-run/loom/core/board"
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
@@ -489,4 +490,19 @@ func (e *Engine) notesOf(strand string) ([]agency.Note, error) {
 		}
 	}
 	return out, nil
+}
+
+// Board is the plan that a strand keeps; an empty one where it keeps none.
+func (e *Engine) Board(strand string) (board.Board, error) {
+	cell, ok, err := e.cfg.Session.Rows().Register(register.FactCustom, board.TodoKey(strand))
+	if err != nil || !ok {
+		return board.Board{}, err
+	}
+	return board.Decode(cell.Value)
+}
+
+// SetBoard replaces it. The caller validated it.
+func (e *Engine) SetBoard(strand string, b board.Board) error {
+	_, err := e.setFact(board.TodoKey(strand), b.Value(), nil)
+	return err
 }

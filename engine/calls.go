@@ -12,8 +12,9 @@ import (
 
 // clear asks the toolbox. A permission stays with its report until the intent is
 // durable or the plan has no use for it.
-func (d *Driver) clear(op id.OpID, k machine.ClearanceKey) *report {
-	switch v := d.ask(Call{d.strand, op, k.StepID, k.SourceIndex, k.Call, k.Call.Arguments, k.Consent}).(type) {
+func (d *Driver) clear(l loaded, k machine.ClearanceKey) *report {
+	op := l.op.ID
+	switch v := d.ask(Call{d.strand, op, k.StepID, k.SourceIndex, k.Call, k.Call.Arguments, offered(l), k.Consent}).(type) {
 	case Granted:
 		return &report{op: op, clearance: v.Clearance, what: machine.Cleared{
 			SourceIndex: k.SourceIndex, Arguments: k.Call.Arguments, Replay: v.Clearance.Replay(),
@@ -25,6 +26,16 @@ func (d *Driver) clear(op id.OpID, k machine.ClearanceKey) *report {
 		return &report{op: op, what: machine.Asked(v)}
 	}
 	return &report{op: op, what: machine.Refused{SourceIndex: k.SourceIndex, Result: failedResult(k.Call, unanswered)}}
+}
+
+// offered are the tools that the response of the open batch was made with.
+func offered(l loaded) []string {
+	if run, ok := l.st.Work.(*machine.Run); ok {
+		if tools, ok := run.Phase.(machine.RunningTools); ok {
+			return tools.Batch.Configuration.ActiveToolNames
+		}
+	}
+	return nil
 }
 
 const unanswered = "the question whether this call may run was not answered; it was not executed"
@@ -70,7 +81,7 @@ func (d *Driver) orphan(l loaded, step string, sourceIndex int) (*report, error)
 	if err != nil || !ok {
 		return r, err
 	}
-	if v, ok := d.ask(Call{d.strand, l.op.ID, step, sourceIndex, call, args.Value, nil}).(Granted); ok {
+	if v, ok := d.ask(Call{d.strand, l.op.ID, step, sourceIndex, call, args.Value, offered(l), nil}).(Granted); ok {
 		r.clearance = v.Clearance
 		r.what = machine.OrphanedCall{SourceIndex: sourceIndex, Arguments: &args.Value, StillSafe: v.Clearance.Replay() == machine.ReplaySafe}
 	}

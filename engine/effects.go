@@ -15,7 +15,7 @@ func (d *Driver) await(l loaded, key machine.Key) (Pass, error) {
 	case machine.AdmissionKey:
 		return d.answer(&report{op: l.op.ID, what: d.admission(k.Context)}, nil)
 	case machine.ClearanceKey:
-		return d.answer(d.clear(l.op.ID, k), nil)
+		return d.answer(d.clear(l, k), nil)
 	case machine.PollAdmissionKey:
 		return d.answer(&report{op: l.op.ID, what: d.admitPoll(k)}, nil)
 	case machine.SummaryAdmissionKey:

@@ -74,6 +74,7 @@ type Call struct {
 	SourceIndex int
 	Call        message.ToolCall
 	Arguments   jsonv.Value
+	Offered     []string         // the names that the strand's tools were offered by; a call of another is for the toolbox to refuse
 	Consent     *machine.Decided // what a person approved of this very call, to be used for this clearance; nil: nobody was asked
 }
 

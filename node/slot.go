@@ -20,6 +20,7 @@ import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/machine/agency"
 	"github.com/loom-run/loom/policy"
 	"github.com/loom-run/loom/prompt"
 	"github.com/loom-run/loom/session"
@@ -237,6 +238,7 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 	}
 	r.tools, err = tools.New(tools.Deps{
 		Workspace: r.cwd, Closed: []string{s.node.home.dir}, Broker: r.broker, Blobs: r.blobs,
+		Agency: func() tools.Agency { return r.engine },
 	})
 	if err != nil {
 		return &ErrWorkspace{r.cwd, err}
@@ -260,7 +262,7 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 			SteeringMode: machine.DrainAll, FollowUpMode: machine.DrainAll, ToolExecution: machine.Parallel,
 			Compaction: machine.CompactionSettings{Enabled: true, ReserveTokens: machine.DefaultReserveTokens, KeepRecentTokens: machine.DefaultKeepRecentTokens},
 		},
-		Retry: s.node.cfg.Retry,
+		Retry: s.node.cfg.Retry, Agency: agency.DefaultLimits(),
 	})
 	if err != nil {
 		return err

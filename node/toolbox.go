@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/loom-run/loom/broker"
@@ -50,6 +51,9 @@ func (t *toolbox) Clear(c engine.Call) engine.Verdict {
 	tool, ok := t.tools.Lookup(c.Call.Name)
 	if !ok {
 		return engine.Denied{Result: refusal(c.Call, t.tools.Unknown(c.Call.Name))}
+	}
+	if !slices.Contains(c.Offered, tool.Name) {
+		return engine.Denied{Result: refusal(c.Call, fmt.Sprintf("the tool %s is not one of yours; the call was not executed", tool.Name))}
 	}
 	at := broker.Coordinates{Op: c.Op, Strand: c.Strand, Step: c.Step, SourceIndex: c.SourceIndex, CallID: c.Call.ID}
 	permit, err := t.broker.Clear(broker.Call{Coordinates: at, Tool: tool.Name, Class: tool.Class, Arguments: c.Arguments})

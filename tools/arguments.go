@@ -130,3 +130,20 @@ func schema(text string) jsonv.Value {
 	}
 	return v
 }
+
+// optStrs is nil for a list that is left out.
+func (a *arguments) optStrs(name string) []string {
+	v, ok := a.get(name)
+	if !ok {
+		return nil
+	}
+	if v.Kind() != jsonv.Array {
+		a.fail("%q is %s; a list of strings is expected", name, withArticle(v.Kind()))
+		return nil
+	}
+	list := []string{}
+	for _, e := range v.Elems() {
+		list = append(list, a.text(name, e))
+	}
+	return list
+}

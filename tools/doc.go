@@ -15,9 +15,9 @@
 //
 // # Relationships
 //
-// Imports core/jsonv and core/message, policy for classes, blob for large
-// outputs, and broker with broker/jail for everything that runs. The engine
-// reaches it through a port.
+// Imports core, machine/agency for what agents say, policy for classes, blob for
+// large outputs, and broker with broker/jail for everything that runs. The engine
+// reaches it through a port, and is reached through [Agency].
 //
 // # Traffic
 //

@@ -20,6 +20,7 @@ type Deps struct {
 	Closed    []string       // absolute; folders in it that no tool opens, the state root for instance
 	Broker    *broker.Broker // admits calls and runs commands
 	Blobs     *blob.Store    // keeps large outputs; nil: they are not kept, and the text says so
+	Agency    func() Agency  // what agents do with each other; nil: there are no tools for it. It is asked when a tool runs
 	More      []Tool         // further tools
 }
 
@@ -42,6 +43,9 @@ func New(d Deps) (*Registry, error) {
 	}
 	kit := toolkit{room: room, blobs: d.Blobs, broker: d.Broker, secrets: d.Broker.Secrets()}
 	all := append([]Tool{kit.read(), kit.write(), kit.edit(), kit.bash(), kit.grep(), kit.ls()}, d.More...)
+	if d.Agency != nil {
+		all = append(all, agents{d.Agency}.all()...)
+	}
 	slices.SortStableFunc(all, func(a, b Tool) int { return cmp.Compare(a.Name, b.Name) })
 	for i, t := range all {
 		err := whole(t)
