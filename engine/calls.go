@@ -117,7 +117,7 @@ func (d *Driver) runTool(ctx context.Context, op id.OpID, f machine.RunTool, cle
 		return failedResult(f.Call, notStarted), false
 	}
 	defer d.gate.leave(place)
-	if ctx.Err() != nil { // its turn came and the abort with it
+	if ctx.Err() != nil || d.ending(op) { // its turn came and the abort with it
 		clearance.Release()
 		return failedResult(f.Call, notStarted), false
 	}

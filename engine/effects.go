@@ -158,6 +158,15 @@ func (d *Driver) abort(op id.OpID) {
 	d.Ring()
 }
 
+// ending reports that what flies for op is being cancelled. Flights are cancelled one
+// after the other: a call that waited for its turn may get it from one that was
+// cancelled first.
+func (d *Driver) ending(op id.OpID) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.aborted == op || d.grounded
+}
+
 // ground cancels what flies, now and from now on.
 func (d *Driver) ground() {
 	d.mu.Lock()
