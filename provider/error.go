@@ -98,6 +98,8 @@ type Error struct {
 	// Partial is what was received, with the usage that was reported: stop reason aborted for class Cancelled, otherwise error.
 	// Incomplete tool calls are not in it. Nil when nothing was received.
 	Partial *message.Assistant
+	// Asked is the model of the request where that is not certain to be the request's own: a chain walks from one to the next. The zero Model says nothing.
+	Asked Model
 }
 
 func (e *Error) Error() string { return e.Message }

@@ -165,8 +165,8 @@ func (f *fold) begin(at int64, block jsonv.Value) {
 	case "tool_use":
 		p.block = f.answer.OpenCall()
 		p.block.Take(dialect.Text(block, "id"), dialect.Text(block, "name"), "")
-		if input, ok := block.Get("input"); ok && input.Kind() == jsonv.Object && input.Len() > 0 {
-			p.whole = input.String()
+		if input := dialect.ArgumentText(block, "input"); input != "{}" { // which is how the input begins that comes in pieces
+			p.whole = input
 		}
 	default:
 		p.raw = block

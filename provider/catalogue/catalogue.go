@@ -183,6 +183,16 @@ func (c *Catalogue) standard() (Choice, error) {
 	return c.choice(ofDemo(), NoKey)
 }
 
+// Role is the model that stands first in a role; ok is false where the file names none.
+func (c *Catalogue) Role(role config.Role) (id provider.Identity, ok bool) {
+	chain := c.roles[role]
+	if len(chain) == 0 {
+		return provider.Identity{}, false
+	}
+	r, err := c.named(chain[0])
+	return r.model.Identity, err == nil
+}
+
 // Find finds the model of a stored identity.
 func (c *Catalogue) Find(id provider.Identity) (Choice, error) {
 	for _, m := range c.cfg.File.Models {

@@ -371,7 +371,7 @@ func TestKeysMayBeInTheseVariables(t *testing.T) {
 
 func TestTheListForPeople(t *testing.T) {
 	routes := of(t, file, environment("A_KEY", testKey)).Routes()
-	if len(routes) < 10 || routes[0].Name != "bad" || routes[0].Ready || !routes[1].Ready || routes[2].Price == nil {
+	if len(routes) < 10 || routes[0].Name != "bad" || routes[0].Fault == nil || routes[1].Fault != nil || routes[2].Price == nil {
 		t.Errorf("%+v", routes[:3])
 	}
 	if got := fmt.Sprint(routes[1].Roles, routes[2].Roles); got != "[main summarize] [main summarize vision]" {

@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/loom-run/loom/config"
+	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/provider/demo"
 	"github.com/loom-run/loom/provider/price"
@@ -186,6 +188,27 @@ func (ch Choice) Open(p Ports) (provider.Provider, error) {
 	return &chained{route.New(o.links(ch.chain), vision), o}, nil
 }
 
+// Probe sends one tiny request to the model that spec names, and to none that stands behind it.
+func (c *Catalogue) Probe(ctx context.Context, spec string, p Ports) (_ *message.Assistant, err error) {
+	ch, err := c.Choose(spec)
+	if err != nil {
+		return nil, err
+	}
+	ch.chain, ch.vision = ch.chain[:1], nil
+	asked, err := ch.Open(p)
+	if err != nil {
+		return nil, err
+	}
+	if closer, ok := asked.(io.Closer); ok {
+		defer func() { err = errors.Join(err, closer.Close()) }()
+	}
+	question := &message.User{Content: []message.UserBlock{message.Text{Text: "Reply with the single word: ready"}}, Timestamp: p.Now()}
+	return asked.Stream(ctx, provider.Request{Model: ch.Model, Messages: []message.Message{question}, MaxOutput: probeTokens}, func(provider.Delta) {})
+}
+
+// probeTokens bounds the answer to a probe; some servers take no smaller bound.
+const probeTokens = 16
+
 // open builds the provider of one model.
 func (c *Catalogue) open(r candidate, p Ports) (provider.Provider, error) {
 	switch {
@@ -299,9 +322,9 @@ type Route struct {
 	Name     string // what --model takes
 	Model    provider.Model
 	Dialect  config.Dialect // empty for one that is no server
-	Base     string
-	KeyName  string // the variable of its key; empty for none
-	Ready    bool   // its key can be had, and its address can be used
+	Base     string         // empty also for one that cannot be used
+	KeyName  string         // the variable of its key; empty for none
+	Fault    error          // why it cannot be asked: its key is missing, or its address is none; nil when it can
 	Price    *price.Card
 	Vision   *bool
 	Thinking provider.Thinking
@@ -314,8 +337,11 @@ func (c *Catalogue) Routes() []Route {
 	var all []Route
 	add := func(name string, r candidate, fromFile bool) {
 		entry := Route{
-			Name: name, Model: r.model, Dialect: r.dialect, Base: r.base, KeyName: r.key, Ready: c.check(r) == nil, Price: r.price, Vision: r.vision,
-			Thinking: r.thinking, FromFile: fromFile,
+			Name: name, Model: r.model, Dialect: r.dialect, KeyName: r.key, Fault: c.check(r), Price: r.price, Vision: r.vision, Thinking: r.thinking,
+			FromFile: fromFile,
+		}
+		if _, err := remote.ParseBase(r.base); err == nil && r.dialect != "" {
+			entry.Base = r.base
 		}
 		for _, role := range config.AllRoles() {
 			if slices.Contains(c.roles[role], name) {
@@ -334,4 +360,20 @@ func (c *Catalogue) Routes() []Route {
 		}
 	}
 	return all
+}
+
+// Configured names the models that somebody took care to configure: those of the file, else the default of every vendor whose key can be had.
+func (c *Catalogue) Configured() (names []string) {
+	for _, m := range c.cfg.File.Models {
+		names = append(names, m.Name)
+	}
+	if names != nil {
+		return names
+	}
+	for _, v := range vendors() {
+		if c.hasKey(c.ofVendor(v, v.standard)) {
+			names = append(names, v.standard)
+		}
+	}
+	return names
 }

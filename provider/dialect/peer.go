@@ -118,7 +118,7 @@ func (p Peer) Refused(modelID string, status int, s Stated) *provider.Error {
 func (p Peer) Sentence(class provider.Class, modelID string) string {
 	switch class {
 	case provider.Overflow:
-		return "context length exceeded: the request does not fit the context window of " + modelID
+		return "context length exceeded: the request does not fit the context window of " + modelID + ", says " + p.Name
 	case provider.Quota:
 		return p.Name + " says that the account has no credit left"
 	case provider.RateLimit:
@@ -139,7 +139,7 @@ func (p Peer) Sentence(class provider.Class, modelID string) string {
 	return p.Name + " refused the request"
 }
 
-// Advice is the next step after a failure that another attempt does not cure; empty when there is none to name.
+// Advice is the next step for whoever reads that it failed; empty when there is none to name.
 func (p Peer) Advice(class provider.Class) string {
 	switch class {
 	case provider.Auth:
@@ -154,8 +154,13 @@ func (p Peer) Advice(class provider.Class) string {
 		return "add credit, or use another key or model"
 	case provider.Refused:
 		return "ask in another way"
-	case provider.Transport, provider.Unreachable, provider.Disconnect, provider.RateLimit, provider.Overloaded, provider.Server,
-		provider.Deadline, provider.InvalidRequest, provider.MalformedStream, provider.UnmappedStopReason, provider.MissingKey, provider.Cancelled:
+	case provider.RateLimit:
+		return "if it goes on, use another key or model"
+	case provider.Overloaded, provider.Server:
+		return "if it goes on, use another model"
+	case provider.InvalidRequest:
+		return "check the model's settings"
+	case provider.Transport, provider.Unreachable, provider.Disconnect, provider.Deadline, provider.MalformedStream, provider.UnmappedStopReason, provider.MissingKey, provider.Cancelled:
 	}
 	return ""
 }

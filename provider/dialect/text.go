@@ -117,6 +117,16 @@ func Text(v jsonv.Value, name string) string {
 	return s
 }
 
+// ArgumentText reads the field that holds the arguments of a call as their text. A server may send the value itself in the place of its text, of whatever
+// kind: one that is no object must stay what it is, since nothing in its place would run the call without arguments.
+func ArgumentText(v jsonv.Value, name string) string {
+	field, _ := v.Get(name)
+	if s, isText := field.Text(); isText || field.IsNull() {
+		return s
+	}
+	return field.String()
+}
+
 // First is the first of the values that is not empty.
 func First(values ...string) string {
 	for _, v := range values {

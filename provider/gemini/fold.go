@@ -171,9 +171,7 @@ func (f *fold) functionCall(v jsonv.Value, signature string) {
 		f.call = &partialCall{block: b}
 	}
 	f.call.block.Sign(signature)
-	if args, ok := v.Get("args"); ok && args.Kind() == jsonv.Object {
-		f.call.whole = args.String()
-	}
+	f.call.whole = dialect.First(dialect.ArgumentText(v, "args"), f.call.whole)
 	pieces, _ := v.Get("partialArgs")
 	for _, p := range pieces.Elems() {
 		f.call.add(p)

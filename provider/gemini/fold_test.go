@@ -49,6 +49,7 @@ var corpus = map[string]struct {
 	"a signed thought":                 {stream(parts(`{"text":"t","thought":true,"thoughtSignature":"S"}`), finish("STOP", text("a"))), `(t)#S "a"`, message.Stop, ""},
 	"a call":                           {stream(finish("STOP", call(`"name":"f","args":{"p":1}`))), `f{"p":1}`, message.ToolUse, ""},
 	"a call without arguments":         {stream(finish("STOP", call(`"name":"f"`))), `f{}`, message.ToolUse, ""},
+	"arguments that are no object":     {stream(finish("STOP", call(`"name":"f","args":[1]`), call(`"name":"f","args":null`))), `f![1] f{}`, message.ToolUse, ""},
 	"parallel calls, the first signed": {stream(parts(`{"functionCall":{"name":"f","args":{"p":1},"id":"x"},"thoughtSignature":"S"}`), parts(call(`"name":"f","args":{"p":2},"id":"y"`)), finish("STOP", text(""))), `f{"p":1}#S f{"p":2}`, message.ToolUse, ""},
 	"calls with the same id":           {stream(finish("STOP", call(`"name":"f","id":"x"`), call(`"name":"g","id":"x"`))), `f{} g{}`, message.ToolUse, ""},
 	"calls and then text":              {stream(finish("STOP", call(`"name":"f"`), text("a"))), `f{} "a"`, message.ToolUse, ""},

@@ -59,8 +59,8 @@ func (c *calls) placeIndexed(f fragment) *dialect.Block {
 	if known != nil && !reused {
 		return known
 	}
-	if known = c.withID(f.id); known == nil {
-		known = c.open()
+	if known = c.withID(f.id); known == nil || f.name != "" && known.Closed() {
+		known = c.open() // whose id may be that of a call that is complete: some models number their calls badly
 	}
 	if c.byIndex == nil {
 		c.byIndex = map[int64]*dialect.Block{}

@@ -19,6 +19,7 @@ const doneMark = "[DONE]"
 type fold struct {
 	answer dialect.Answer
 	calls  calls
+	whole  bool // the answer is not streamed: each call is there once
 	done   bool // the stream said that it is complete
 	chunks int
 }
@@ -109,6 +110,7 @@ func (f *fold) Whole(v jsonv.Value, replaced int) {
 		}
 		streamed = append(streamed, choice)
 	}
+	f.whole = true
 	f.chunk(v.With("choices", jsonv.Arr(streamed...)), false)
 	f.done = true
 }
@@ -143,7 +145,7 @@ func (f *fold) delta(d jsonv.Value) {
 		f.fragment(readFragment(element))
 	}
 	if legacy, ok := d.Get("function_call"); ok && legacy.Kind() == jsonv.Object {
-		f.fragment(fragment{index: new(int64(-1)), name: dialect.Text(legacy, "name"), args: arguments(legacy)})
+		f.fragment(fragment{index: new(int64(-1)), name: dialect.Text(legacy, "name"), args: dialect.ArgumentText(legacy, "arguments")})
 	}
 }
 
@@ -180,7 +182,12 @@ func (f *fold) fragment(piece fragment) {
 	if piece == (fragment{}) || f.answer.Failure != nil {
 		return
 	}
-	c := f.calls.place(piece)
+	var c *dialect.Block
+	if f.whole {
+		c = f.calls.open()
+	} else {
+		c = f.calls.place(piece)
+	}
 	if c == nil {
 		f.calls.doubtOpen()
 		return
@@ -196,18 +203,8 @@ func readFragment(v jsonv.Value) fragment {
 		}
 	}
 	function, _ := v.Get("function")
-	piece.name, piece.args = dialect.Text(function, "name"), arguments(function)
+	piece.name, piece.args = dialect.Text(function, "name"), dialect.ArgumentText(function, "arguments")
 	return piece
-}
-
-// arguments reads the argument text of a function. A server may send the object itself instead of its text.
-func arguments(function jsonv.Value) string {
-	args, _ := function.Get("arguments")
-	if args.Kind() == jsonv.Object {
-		return args.String()
-	}
-	s, _ := args.Text()
-	return s
 }
 
 // Settle implements remote.Fold. An answer is complete when the provider gave a finish reason or the end mark.

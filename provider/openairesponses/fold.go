@@ -119,9 +119,9 @@ func (f *fold) event(kind string, v jsonv.Value) {
 		f.item(v).reason(v, "content_index")
 	case "response.reasoning_summary_text.done", "response.reasoning_text.done":
 	case "response.function_call_arguments.delta":
-		f.item(v).arguments(dialect.Text(v, "delta"))
+		f.item(v).arguments(dialect.ArgumentText(v, "delta"))
 	case "response.function_call_arguments.done":
-		f.item(v).argumentsDone(dialect.Text(v, "arguments"))
+		f.item(v).argumentsDone(dialect.ArgumentText(v, "arguments"))
 	case "response.completed", "response.incomplete", "response.failed", "response.cancelled":
 		response, _ := v.Get("response")
 		f.response(v)
@@ -191,9 +191,13 @@ func (f *fold) reconcile(output jsonv.Value) {
 		return
 	}
 	calls := 0
-	for _, v := range output.Elems() {
-		if dialect.Text(v, "type") == "function_call" {
-			calls++
+	for i, v := range output.Elems() {
+		if kindOf(v) != callItem {
+			continue
+		}
+		calls++
+		if it := f.items[int64(i)]; it != nil && it.kind == callItem {
+			it.agree(dialect.ArgumentText(v, "arguments"))
 		}
 	}
 	if calls != f.answer.Calls() {

@@ -88,6 +88,8 @@ var corpus = map[string]struct {
 	"parallel calls": {stream(added("0", callOf("x", "f", "")), added("1", callOf("y", "g", "")), argsDelta("1", `{"q":`), argsDelta("0", `{"p":1}`), argsDelta("1", `2}`),
 		done("0", callOf("x", "f", `{"p":1}`)), done("1", callOf("y", "g", `{"q":2}`)), completed), `f{"p":1} g{"q":2}`, message.ToolUse, ""},
 	"a call that came whole":       {stream(done("0", callOf("x", "f", `{"p":1}`)), completed), `f{"p":1}`, message.ToolUse, ""},
+	"arguments that are no object": {stream(done("0", `{"type":"function_call","call_id":"x","name":"f","arguments":[1]}`), completed), `f![1]`, message.ToolUse, ""},
+	"other arguments in the end":   {stream(done("0", callOf("x", "f", `{"p":1}`)), `{"type":"response.completed","response":{"status":"completed","output":[`+callOf("x", "f", `{"p":2}`)+`]}}`), `f!{"p":2}`, message.ToolUse, ""},
 	"a call without arguments":     {stream(added("0", callOf("x", "f", "")), done("0", callOf("x", "f", "")), completed), `f{}`, message.ToolUse, ""},
 	"a call that is malformed":     {stream(done("0", callOf("x", "f", `{"p":`)), completed), `f!{"p":`, message.ToolUse, ""},
 	"a call that contradicts":      {stream(added("0", callOf("x", "f", "")), argsDelta("0", `{"p":1}`), done("0", callOf("x", "f", `{"p":2}`)), completed), `f!{"p":2}`, message.ToolUse, ""},

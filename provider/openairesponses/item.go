@@ -150,7 +150,14 @@ func (it *item) arguments(s string) {
 
 // argumentsDone takes the arguments that the provider declares to be all of them. A call that contradicts itself does not run.
 func (it *item) argumentsDone(all string) {
-	if it.is(callItem) && all != "" && !it.block.Complete(all) {
+	if it.is(callItem) {
+		it.agree(all)
+	}
+}
+
+// agree compares a call with the arguments that the provider states once more.
+func (it *item) agree(all string) {
+	if all != "" && !it.block.Complete(all) {
 		it.block.Doubt("the provider sent two versions of the arguments")
 	}
 }
@@ -171,7 +178,7 @@ func (it *item) done(v jsonv.Value) {
 		if name := dialect.Text(inner, "name"); it.block.ID() == "" || it.block.Name() != name {
 			it.block.Take(dialect.Text(inner, "call_id"), name, "")
 		}
-		it.argumentsDone(dialect.Text(inner, "arguments"))
+		it.argumentsDone(dialect.ArgumentText(inner, "arguments"))
 		if dialect.Text(inner, "status") != "incomplete" {
 			it.block.End()
 		}

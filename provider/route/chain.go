@@ -93,6 +93,7 @@ func (c *Chain) ask(w *walk, link Link) (m *message.Assistant, asked bool, e *pr
 	})
 	if err != nil {
 		e := asError(err)
+		e.Asked = link.Model
 		if e.Partial != nil {
 			e.Partial.Usage = link.Price.Price(e.Partial.Usage)
 		}

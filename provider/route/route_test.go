@@ -134,7 +134,7 @@ func TestAMissingKeyNeverFallsThrough(t *testing.T) {
 func TestTheLastErrorIsReportedWithThoseBeforeIt(t *testing.T) {
 	a, b := &fake{fails: failing(provider.RateLimit)}, &fake{fails: failing(provider.Server)}
 	_, e, fallen, _ := ask(t, route.New([]route.Link{link("a", a), link("b", b)}, nil), provider.Request{})
-	if e == nil || e.Class != provider.Server || e.Message != "it is server; asked before it: a/a-1 (rate_limit)" || len(fallen) != 1 {
+	if e == nil || e.Class != provider.Server || e.Message != "it is server; asked before it: a/a-1 (rate_limit)" || len(fallen) != 1 || e.Asked.Provider != "b" {
 		t.Errorf("%v, fell %v", e, fallen)
 	}
 }
