@@ -121,9 +121,11 @@ func (d *Driver) runTool(ctx context.Context, op id.OpID, f machine.RunTool, cle
 		clearance.Release()
 		return failedResult(f.Call, notStarted), false
 	}
+	measured := d.e.cfg.Meter.Tool(op, f.Call.Name, f.Call.ID)
 	result, terminate := execute(ctx, f.Call, clearance, func(o Output) {
 		d.e.observe(ToolOutput{d.strand, op, f.StepID, f.SourceIndex, f.Call.ID, o.Stream, o.Tail, o.TotalBytes})
 	})
+	measured.End(result == nil || result.IsError)
 	return storableResult(f.Call, result), terminate
 }
 

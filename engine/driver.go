@@ -286,7 +286,7 @@ func (d *Driver) begin() (Pass, error) {
 // plan is made again from fresh state, with the report still first in line. then
 // may be nil.
 func (d *Driver) commit(t tx.Tx, r *report, told Fact, then func()) (Pass, error) {
-	_, err := d.e.writer.commit(t, nil, told)
+	_, err := d.e.writer.commitOf(d.current, t, nil, told)
 	if _, stale := errors.AsType[*tx.StaleExpectation](err); stale {
 		return Pass{Progress: Moved}, nil
 	}

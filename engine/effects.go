@@ -95,7 +95,7 @@ func (d *Driver) start(spawn func(func()), l loaded, effect machine.Effect, clea
 		key := summaryKey(machine.SummaryKey{TaskID: f.Context.TaskID, Attempt: f.Attempt, Index: f.Index})
 		ctx := d.takeOff(op, key)
 		spawn(func() {
-			d.land(key, &report{op: op, what: d.summarize(ctx, f)})
+			d.land(key, &report{op: op, what: d.summarize(ctx, op, f)})
 		})
 	case machine.RunTool:
 		key := callKey(f.StepID, f.SourceIndex)

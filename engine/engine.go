@@ -54,7 +54,7 @@ func Open(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e.id = self
-	e.writer = &writer{store: cfg.Session.Store(), notify: e.observe}
+	e.writer = &writer{store: cfg.Session.Store(), notify: e.observe, meter: cfg.Meter}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	return e, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/loom-run/loom/core/accounting"
@@ -99,8 +100,11 @@ func (d *Driver) attempt(ctx context.Context, op id.OpID, f machine.Generate, le
 		return d.failed(ref, m.API, usage.Zero(), err), nil
 	}
 	req.Fell = fallen.add
+	measured := d.e.cfg.Meter.Request(op, ref.Provider, ref.ModelID)
 	got, err := stream(ctx, p, req, func(delta provider.Delta) { d.show(op, f.ResponseID, delta) })
-	return d.received(ref, m, got, err), nil
+	out = d.received(ref, m, got, err)
+	measured.End(out, fallen.fallen)
+	return out, nil
 }
 
 // received is what is kept of the outcome of an attempt.
@@ -170,6 +174,9 @@ func (d *Driver) failed(ref machine.ModelRef, api string, spent usage.Usage, err
 	m := &message.Assistant{API: api, Provider: ref.Provider, Model: ref.ModelID, Usage: spent}
 	text := err.Error()
 	if p, ok := errors.AsType[*provider.Error](err); ok {
+		if asked := p.Asked; asked != (provider.Model{}) {
+			m.API, m.Provider, m.Model = asked.API, asked.Provider, asked.ModelID
+		}
 		if m.Usage = p.Spent(); p.Partial != nil {
 			m = new(*p.Partial)
 		}
@@ -186,46 +193,32 @@ func (d *Driver) failed(ref machine.ModelRef, api string, spent usage.Usage, err
 }
 
 // ledger keeps account of the requests of one attempt that fell, in their order.
-type ledger struct {
-	report   accounting.Report
-	requests []jsonv.Value
-}
+type ledger struct{ fallen []accounting.Request }
 
 // add is called on the goroutine of the attempt.
 func (l *ledger) add(f provider.Fallen) {
-	spent := f.Error.Spent()
-	l.report = l.report.Append(spent)
-	l.requests = append(l.requests, request(f.Model.Provider, f.Model.ModelID, string(f.Error.Class), spent))
+	l.fallen = append(l.fallen, accounting.Request{
+		Provider: f.Model.Provider, Model: f.Model.ModelID, Class: string(f.Error.Class), Usage: f.Error.Spent(),
+	})
 }
 
-// bill closes the account with the request that m came from. One request needs
-// none: the row is the message's usage.
+// bill closes the account with the request that m came from. Where there was no
+// other, the entry says all of it.
 func (l *ledger) bill(m *message.Assistant) *machine.Bill {
-	if l.report.Attempts() == 0 {
+	if len(l.fallen) == 0 {
 		return nil
 	}
-	report := l.report.Append(m.Usage)
-	requests := append(l.requests, request(m.Provider, m.Model, "", m.Usage))
-	return &machine.Bill{Usage: report.Total(), Details: report.Details(jsonv.F(RequestsKey, jsonv.Arr(requests...)))}
+	return l.itemised(m.Provider, m.Model, m.Usage)
 }
 
-// RequestsKey is the field of a ledger row's details that lists its requests,
-// where there was more than one: {provider, model, usage}, and class for one that
-// failed and was followed by the next.
-const RequestsKey = "loom.requests.v1"
-
-func request(route, model, class string, spent usage.Usage) jsonv.Value {
-	var w jsonv.Writer
-	w.Begin()
-	w.Str("provider", route)
-	w.Str("model", model)
-	if class != "" {
-		w.Str("class", class)
+// itemised is bill where no entry says which model was asked.
+func (l *ledger) itemised(route, model string, spent usage.Usage) *machine.Bill {
+	requests := append(slices.Clip(l.fallen), accounting.Request{Provider: route, Model: model, Usage: spent})
+	var report accounting.Report
+	for _, q := range requests {
+		report = report.Append(q.Usage)
 	}
-	w.Name("usage")
-	usage.Append(&w, spent)
-	w.End()
-	return w.Tree()
+	return &machine.Bill{Usage: report.Total(), Details: report.Details(accounting.Requests(requests))}
 }
 
 func diagnostics(p *provider.Error) jsonv.Value {

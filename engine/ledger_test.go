@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/loom-run/loom/core/accounting"
-	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/engine"
@@ -54,11 +53,13 @@ func TestAnAttemptOfSeveralRequestsHasOneRowThatNamesThem(t *testing.T) {
 		last  int64
 		exact bool
 	}{
-		"one request":                   {falling{}, 7, 0, 7, true},
-		"the second answers":            {falling{fallen: []provider.Fallen{first}}, 10, 2, 7, false},
-		"the third answers":             {falling{fallen: []provider.Fallen{unsent, first}}, 10, 3, 7, false},
-		"the first was not sent":        {falling{fallen: []provider.Fallen{unsent}}, 7, 2, 7, true},
-		"the last fails, and says more": {falling{fallen: []provider.Fallen{first}, last: &provider.Error{Class: provider.Auth, Message: "no"}}, 3, 2, 0, false},
+		"one request":            {falling{}, 7, 0, 7, true},
+		"the second answers":     {falling{fallen: []provider.Fallen{first}}, 10, 2, 7, false},
+		"the third answers":      {falling{fallen: []provider.Fallen{unsent, first}}, 10, 3, 7, false},
+		"the first was not sent": {falling{fallen: []provider.Fallen{unsent}}, 7, 2, 7, true},
+		"the last fails, and says more": {falling{fallen: []provider.Fallen{first}, last: &provider.Error{
+			Class: provider.Auth, Message: "no", Asked: provider.Model{Identity: provider.Identity{Provider: "second", ModelID: "m2"}, API: "fake"},
+		}}, 3, 2, 0, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld()
@@ -86,24 +87,15 @@ func TestAnAttemptOfSeveralRequestsHasOneRowThatNamesThem(t *testing.T) {
 				}
 				return
 			}
-			listed, _ := row.Details.Get(engine.RequestsKey)
-			if report.Attempts() != c.count || int64(listed.Len()) != c.count {
-				t.Errorf("%d requests, listed %s", report.Attempts(), listed)
+			requests, ok, err := accounting.DecodeRequests(row)
+			if err != nil || !ok || report.Attempts() != c.count || int64(len(requests)) != c.count {
+				t.Fatalf("%d requests, listed %v, %v", report.Attempts(), requests, err)
 			}
-			var sum usage.Usage
-			for _, v := range listed.Elems() {
-				one, _ := v.Get("usage")
-				u, err := usage.Decode(one)
-				if err != nil {
-					t.Fatal(err)
-				}
-				sum = sum.Add(u)
+			if requests[0].Class == "" {
+				t.Errorf("the first request is not told as fallen: %v", requests)
 			}
-			if sum.TotalTokens != row.Usage.TotalTokens || sum.Evidence != row.Usage.Evidence {
-				t.Errorf("the requests sum to %+v, the row says %+v", sum, row.Usage)
-			}
-			if class, _ := listed.At(0).Get("class"); class.Kind() != jsonv.String {
-				t.Errorf("the first request is not told as fallen: %s", listed)
+			if last := requests[len(requests)-1]; last.Provider != "second" || last.Model != "m2" || last.Class != "" {
+				t.Errorf("the last request is %v", last)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/session/projection"
+	"github.com/loom-run/loom/telemetry"
 )
 
 // Config is what an engine works with. Ports that may be nil say so.
@@ -34,6 +35,8 @@ type Config struct {
 
 	Summaries  Summaries
 	Summarizer func(machine.ModelRef) machine.ModelRef // which model writes summaries for a strand of another; nil: its own
+
+	Meter telemetry.Scope // measures requests, calls and commits; the zero Scope does not
 
 	// Observe is told what happens, one fact at a time and in order; nil: nobody
 	// watches. It is called while a commit is being finished: it must not block and

@@ -114,7 +114,7 @@ func (d *Driver) admitSummary(c machine.SummaryContext) machine.Observation {
 
 // summarize makes one request of a summary. Whatever goes wrong with it is a
 // result that says so.
-func (d *Driver) summarize(ctx context.Context, f machine.Summarize) machine.Summarized {
+func (d *Driver) summarize(ctx context.Context, op id.OpID, f machine.Summarize) machine.Summarized {
 	out := machine.Summarized{TaskID: f.Context.TaskID, Attempt: f.Attempt, Index: f.Index, Usage: usage.Zero()}
 	fail := func(code string, err error, retryable bool) machine.Summarized {
 		failed := machine.SummaryFailed{Error: machine.OperationError{Code: code, Message: strings.ToValidUTF8(err.Error(), "\uFFFD")}, Retryable: retryable}
@@ -136,15 +136,20 @@ func (d *Driver) summarize(ctx context.Context, f machine.Summarize) machine.Sum
 	}
 	r := summary.Next(f.Preparation, f.Context.Progress, f.Instructions, m.ContextWindow, m.MaxOutput)
 	var fallen ledger
+	measured := d.e.cfg.Meter.Request(op, m.Provider, m.ModelID)
 	got, err := stream(ctx, p, provider.Request{Model: m, MaxOutput: r.MaxOutput, Fell: fallen.add, Messages: []message.Message{
 		&message.User{Content: []message.UserBlock{message.Text{Text: r.Text}}, Timestamp: d.e.cfg.Clock()},
 	}}, func(provider.Delta) {}) // nobody watches a summary being written
 	if err != nil {
 		lost := d.failed(machine.ModelRef(m.Identity), m.API, usage.Unknown(usage.Other), err)
-		out.Usage, out.Bill = billed(lost), fallen.bill(lost)
+		measured.End(lost, fallen.fallen)
+		out.Usage = billed(lost)
+		out.Bill = fallen.itemised(lost.Provider, lost.Model, out.Usage)
 		return fail(machine.CodeProviderError, err, false)
 	}
-	out.Usage, out.Bill = billed(got), fallen.bill(got)
+	measured.End(got, fallen.fallen)
+	out.Usage = billed(got)
+	out.Bill = fallen.itemised(got.Provider, got.Model, out.Usage)
 	if got.StopReason == message.Error || got.StopReason == message.Deferred || got.StopReason == message.Aborted {
 		return fail(machine.CodeProviderError, fmt.Errorf("the model that was to write a summary ended with %s: %s", got.StopReason, errorOf(got)), got.RawStopReason != nil && *got.RawStopReason == machine.RetryableStop)
 	}

@@ -4,8 +4,10 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/telemetry"
 )
 
 // writer is the one committer of an open session. Commits that come while another
@@ -15,6 +17,7 @@ import (
 type writer struct {
 	store  storage.Store
 	notify func(Fact)
+	meter  telemetry.Scope
 
 	mu      sync.Mutex // guards what follows
 	waiting []*commit
@@ -38,6 +41,18 @@ const maxBatch = 64
 // commit applies t and tells the observer before it returns. Facts about commits
 // have the order of their seqs, and no two are told at once.
 func (w *writer) commit(t tx.Tx, before, after Fact) (tx.Result, error) {
+	return w.commitOf(id.OpID{}, t, before, after)
+}
+
+// commitOf is commit for what an operation does.
+func (w *writer) commitOf(op id.OpID, t tx.Tx, before, after Fact) (tx.Result, error) {
+	measured := w.meter.Commit(op)
+	r, err := w.wait(t, before, after)
+	measured.End(len(t.Writes), err != nil)
+	return r, err
+}
+
+func (w *writer) wait(t tx.Tx, before, after Fact) (tx.Result, error) {
 	c := &commit{tx: t, before: before, after: after, turn: make(chan bool, 1)}
 	if err := w.enter(c); err != nil {
 		return tx.Result{}, err

@@ -43,6 +43,8 @@ func (c *cast) Choose(string) (Chosen, error) {
 
 func (c *cast) Keys() []string { return nil }
 
+func (c *cast) Summarizer() (machine.ModelRef, bool) { return machine.ModelRef{}, false }
+
 func (c *cast) Resolve(machine.ModelRef) (provider.Model, provider.Provider, error) {
 	return provider.Model{API: "cast", Identity: provider.Identity{Provider: "cast", ModelID: "m"}}, c, nil
 }

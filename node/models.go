@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"io"
 	"net/http"
@@ -10,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/loom-run/loom/config"
+	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/provider/catalogue"
@@ -37,9 +39,9 @@ type ModelsConfig struct {
 	Warn func(string)
 }
 
-// catalogued finds models in a catalogue. Providers are built once, so that their
+// Catalogued is the models of a catalogue. Providers are built once, so that their
 // connections are used again.
-type catalogued struct {
+type Catalogued struct {
 	catalogue *catalogue.Catalogue
 	ports     catalogue.Ports
 	env       func(string) string
@@ -56,8 +58,8 @@ type opened struct {
 
 // Catalogue returns the models that the file and the environment allow. Requests
 // go through the proxy that the environment names.
-func Catalogue(cfg ModelsConfig) (Models, error) {
-	c := &catalogued{
+func Catalogue(cfg ModelsConfig) (*Catalogued, error) {
+	c := &Catalogued{
 		env: lookup(cfg.Environ), open: make(map[machine.ModelRef]opened),
 		secrets: newCommands(cfg.File.Secrets, cfg.Environ, cfg.Warn),
 		ports:   catalogue.Ports{Now: cfg.Now, UserAgent: cfg.UserAgent, Proxy: http.ProxyFromEnvironment},
@@ -92,7 +94,7 @@ func lookup(environ []string) func(string) string {
 }
 
 // Choose implements Models.
-func (c *catalogued) Choose(spec string) (Chosen, error) {
+func (c *Catalogued) Choose(spec string) (Chosen, error) {
 	choice, err := c.catalogue.Choose(absoluteRecording(spec))
 	if err != nil {
 		return Chosen{}, err
@@ -121,7 +123,7 @@ func absoluteRecording(spec string) string {
 }
 
 // Resolve implements engine.Models.
-func (c *catalogued) Resolve(ref machine.ModelRef) (provider.Model, provider.Provider, error) {
+func (c *Catalogued) Resolve(ref machine.ModelRef) (provider.Model, provider.Provider, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if o, ok := c.open[ref]; ok {
@@ -140,10 +142,24 @@ func (c *catalogued) Resolve(ref machine.ModelRef) (provider.Model, provider.Pro
 }
 
 // Routes lists the models that have a name.
-func (c *catalogued) Routes() []catalogue.Route { return c.catalogue.Routes() }
+func (c *Catalogued) Routes() []catalogue.Route { return c.catalogue.Routes() }
+
+// Configured names the models that somebody took care to configure.
+func (c *Catalogued) Configured() []string { return c.catalogue.Configured() }
+
+// Probe sends one tiny request to a model, and to none that stands behind it.
+func (c *Catalogued) Probe(ctx context.Context, spec string) (*message.Assistant, error) {
+	return c.catalogue.Probe(ctx, absoluteRecording(spec), c.ports)
+}
+
+// Summarizer is the model that writes summaries, where a role says so.
+func (c *Catalogued) Summarizer() (machine.ModelRef, bool) {
+	model, ok := c.catalogue.Role(config.Summarize)
+	return machine.ModelRef(model), ok
+}
 
 // Keys implements Models.
-func (c *catalogued) Keys() []string {
+func (c *Catalogued) Keys() []string {
 	keys := c.secrets.known()
 	for _, name := range c.catalogue.KeyVariables() {
 		if v := c.env(name); v != "" {
@@ -155,7 +171,7 @@ func (c *catalogued) Keys() []string {
 
 // Close gives up the connections of the providers that were opened. The error is
 // also that of a recording that could not be written.
-func (c *catalogued) Close() error {
+func (c *Catalogued) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var errs []error
@@ -178,6 +194,9 @@ type noModels struct{ why error }
 
 func (n noModels) Choose(string) (Chosen, error) { return Chosen{}, n.why }
 func (n noModels) Keys() []string                { return nil }
+func (n noModels) Summarizer() (machine.ModelRef, bool) {
+	return machine.ModelRef{}, false
+}
 func (n noModels) Resolve(machine.ModelRef) (provider.Model, provider.Provider, error) {
 	return provider.Model{}, nil, n.why
 }

@@ -46,6 +46,7 @@ import (
 	"github.com/loom-run/loom/policy"
 	"github.com/loom-run/loom/storage"
 	"github.com/loom-run/loom/storage/sqlite"
+	"github.com/loom-run/loom/telemetry"
 )
 
 // Models chooses a model by what a person wrote, and finds it again by what a
@@ -57,6 +58,9 @@ type Models interface {
 	Choose(spec string) (Chosen, error)
 	// Keys are the secrets of providers that are known by now, as name=value.
 	Keys() []string
+	// Summarizer is the model that writes summaries; ok is false where each strand's
+	// own does.
+	Summarizer() (ref machine.ModelRef, ok bool)
 }
 
 // Config is what a node works with.
@@ -67,7 +71,8 @@ type Config struct {
 	Now         func() int64 // Unix ms
 	Synchronous sqlite.Synchronous
 	Retry       machine.RetryPolicy
-	Build       string // of the program, for people; may be empty
+	Build       string           // of the program, for people; may be empty
+	Meter       *telemetry.Meter // nil: nothing is measured
 
 	// AfterCommit, when given, runs after a commit is durable and before anybody
 	// hears of it: the place where a crash test dies.
@@ -78,6 +83,14 @@ type Config struct {
 // run is aborted would never end a script, so they are bounded.
 func DefaultRetry() machine.RetryPolicy {
 	return machine.RetryPolicy{MaxAttempts: new(int64(8)), BaseDelayMs: 1000, MaxDelayMs: 60_000}
+}
+
+// summarizer is the model that writes the summaries of a strand.
+func (n *Node) summarizer(own machine.ModelRef) machine.ModelRef {
+	if ref, ok := n.cfg.Models.Summarizer(); ok {
+		return ref
+	}
+	return own
 }
 
 // ErrUnknownSession is a session that has no file.

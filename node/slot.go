@@ -263,6 +263,7 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 			Compaction: machine.CompactionSettings{Enabled: true, ReserveTokens: machine.DefaultReserveTokens, KeepRecentTokens: machine.DefaultKeepRecentTokens},
 		},
 		Retry: s.node.cfg.Retry, Agency: agency.DefaultLimits(),
+		Summarizer: s.node.summarizer, Meter: s.node.cfg.Meter.Session(s.id),
 	})
 	if err != nil {
 		return err

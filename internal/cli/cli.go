@@ -36,6 +36,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -123,7 +124,7 @@ func (a *app) root() *cobra.Command {
 	root.Flags().SortFlags = false
 	root.Flags().BoolVarP(&asPrint, "print", "p", false, "run PROMPT and print the answer, as loom run does")
 	o.flags(root)
-	root.AddCommand(a.runCommand(), a.resumeCommand(), a.forkCommand(), a.sessionsCommand(), a.checkCommand(), a.eraseCommand(), a.versionCommand())
+	root.AddCommand(a.runCommand(), a.resumeCommand(), a.forkCommand(), a.sessionsCommand(), a.checkCommand(), a.eraseCommand(), a.costCommand(), a.modelsCommand(), a.versionCommand())
 	return root
 }
 
@@ -195,6 +196,26 @@ type page struct {
 
 // text writes untrusted text whole, as lines of its own.
 func (p *page) text(text string) { p.raw(say.All(strings.TrimSuffix(text, "\n")) + "\n") }
+
+// table writes rows of columns, each as wide as it needs to be. What is untrusted in
+// it is made harmless.
+func (p *page) table(rows [][]string) {
+	var text strings.Builder
+	w := tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for i, cell := range row {
+			if i > 0 {
+				_, _ = w.Write([]byte{'\t'})
+			}
+			_, _ = w.Write([]byte(say.Line(cell, maxColumn)))
+		}
+		_, _ = w.Write([]byte{'\n'})
+	}
+	_ = w.Flush() // a strings.Builder takes everything
+	for line := range strings.Lines(text.String()) {
+		p.text(strings.TrimRight(line, " \n"))
+	}
+}
 
 // json writes a JSON document, or a part of one.
 func (p *page) json(text []byte) { p.raw(string(say.JSON(text))) }

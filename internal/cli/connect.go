@@ -33,7 +33,7 @@ func (a *app) connect(s setup) (*link, error) {
 		return nil, errors.Join(refused(wire.BadRequest, "%v", err), s.close())
 	}
 	n := node.New(node.Config{
-		Home: home, Models: s.models, Environ: a.sys.Environ, Now: now, Retry: s.retry, Build: userAgent(),
+		Home: home, Models: s.models, Environ: a.sys.Environ, Now: now, Retry: s.retry, Meter: s.meter, Build: userAgent(),
 	})
 	listener := memlisten.New()
 	l := &link{

@@ -9,6 +9,7 @@ import (
 	"github.com/loom-run/loom/config"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/node"
+	"github.com/loom-run/loom/telemetry"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -18,17 +19,23 @@ type askOptions struct {
 }
 
 func (o *askOptions) flags(cmd *cobra.Command) {
-	o.profile = option[string]{kind: "NAME", parse: text}
+	o.profileFlag(cmd)
 	o.record = option[string]{kind: "FILE", parse: text}
-	cmd.Flags().Var(&o.profile, "profile", "choose models by this profile of loom.toml (default: LOOM_PROFILE, else none)")
 	cmd.Flags().Var(&o.record, "record", "keep what passes between Loom and the models in this new file, without keys; --model replay/FILE plays it")
+}
+
+func (o *askOptions) profileFlag(cmd *cobra.Command) {
+	o.profile = option[string]{kind: "NAME", parse: text}
+	cmd.Flags().Var(&o.profile, "profile", "choose models by this profile of loom.toml (default: LOOM_PROFILE, else none)")
 }
 
 // setup is what a node asks models with.
 type setup struct {
 	models node.Models
+	listed *node.Catalogued // the same, where they can be listed
 	retry  machine.RetryPolicy
-	record *os.File // nil: nothing is recorded
+	meter  *telemetry.Meter // nil: nothing is measured
+	record *os.File         // nil: nothing is recorded
 }
 
 // asking reads loom.toml and finds the models of it.
@@ -38,8 +45,11 @@ func (a *app) asking(o askOptions) (setup, error) {
 		return setup{}, refused(wire.BadRequest, "%v", err)
 	}
 	s := setup{retry: a.retry(file.Retry)}
+	if s.meter, err = node.Measuring(file.Telemetry, a.env, version, a.note); err != nil {
+		return setup{}, refused(wire.BadRequest, "%v", err)
+	}
 	if s.record, err = a.recordInto(o.record.given); err != nil {
-		return setup{}, err
+		return setup{}, errors.Join(err, s.close())
 	}
 	cfg := node.ModelsConfig{
 		File: file, Profile: o.profile.or(a.env("LOOM_PROFILE")), Environ: a.sys.Environ, Now: now, UserAgent: userAgent(), Warn: a.note,
@@ -47,9 +57,10 @@ func (a *app) asking(o askOptions) (setup, error) {
 	if s.record != nil {
 		cfg.Record = s.record
 	}
-	if s.models, err = node.Catalogue(cfg); err != nil {
+	if s.listed, err = node.Catalogue(cfg); err != nil {
 		return setup{}, errors.Join(refused(wire.UnknownModel, "%v", err), s.close())
 	}
+	s.models = s.listed
 	return s, nil
 }
 
@@ -75,12 +86,13 @@ func (a *app) retry(r config.Retry) machine.RetryPolicy {
 	return node.Retry(r)
 }
 
-// close ends the recording.
+// close ends the recording and the measuring.
 func (s setup) close() error {
-	if s.record == nil {
-		return nil
+	err := s.meter.Close()
+	if s.record != nil {
+		err = errors.Join(err, s.record.Close())
 	}
-	return s.record.Close()
+	return err
 }
 
 // recordInto makes the file of a recording, and lets the state root remember where it

@@ -120,6 +120,8 @@ func (models) Choose(string) (node.Chosen, error) {
 
 func (models) Keys() []string { return nil }
 
+func (models) Summarizer() (machine.ModelRef, bool) { return machine.ModelRef{}, false }
+
 func (m models) Resolve(machine.ModelRef) (provider.Model, provider.Provider, error) {
 	return scripted.Model, m.Provider, nil
 }
