@@ -40,7 +40,7 @@ var suites = []suite{
 		{"16 committers at FULL / one at NORMAL", "Committers", "ratio", 1, "%.2f", 0.9, false},
 		{"  commits for each flush", "Committers", "per-flush", 1, "%.1f", 8, false},
 	}},
-	{"./storage/sqlite", "^BenchmarkRead$", "1s", []figure{
+	{"./storage/sqlite", "^BenchmarkRead$", "2s", []figure{
 		{"open and project, 10 k entries", "Read/open_and_project/10000", "p50-µs", 1e-3, "%.2f ms", 5, true},
 		{"open and project, 1 M entries", "Read/open_and_project/1000000", "p50-µs", 1e-3, "%.2f ms", 5, true},
 		{"newest 50 of 1 M entries", "Read/newest_50/1000000", "p50-µs", 1e-3, "%.2f ms", 1, true},
