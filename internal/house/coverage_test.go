@@ -13,7 +13,9 @@ import (
 )
 
 // coverageFiles are the tables that say what is named, where it is and what shows it.
-var coverageFiles = []string{"docs/core-coverage.md", clientCoverage}
+var coverageFiles = []string{"docs/core-coverage.md", clientCoverage, machineCoverage}
+
+const machineCoverage = "docs/machine-coverage.md"
 
 var (
 	// goName is a name of this module in a coverage table: the package by its path, then an exported name, or a method or field of one.
@@ -181,6 +183,24 @@ func TestCoverageNamesWhatExists(t *testing.T) {
 	for _, file := range coverageFiles {
 		report(t, coverageFaults(file, string(readTracked(t, file)), v))
 	}
+}
+
+// unmentioned are the kinds of commit that a document of the machine does not name.
+func unmentioned(doc string, machine map[string]bool) (faults []string) {
+	for name := range machine {
+		if stepName.MatchString(name) && !strings.Contains(doc, "`machine."+name+"`") {
+			faults = append(faults, name+" has no row")
+		}
+	}
+	slices.Sort(faults)
+	return faults
+}
+
+var stepName = regexp.MustCompile(`^Step[A-Z]\w*$`)
+
+func TestEveryKindOfCommitHasARow(t *testing.T) {
+	report(t, unmentioned(string(readTracked(t, machineCoverage)), theVocabulary(t).code["machine"]))
+	wantFaults(t, unmentioned("| `machine.StepStart` |", map[string]bool{"StepStart": true, "StepPoll": true, "Step": true, "Steps": true}), "StepPoll has no row")
 }
 
 func TestCoverageCanFail(t *testing.T) {
