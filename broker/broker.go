@@ -32,6 +32,8 @@
 //     once, never while a command of it runs. A refusal is a settlement: there is
 //     no permit. A permit that nobody has used yet is settled when its call is
 //     cleared again, so that a caller which lost one is not stuck.
+//   - A detached permit comes from one that was cleared and used, so that what works in
+//     the background was decided about like the rest.
 //   - Commands see the environment that [jail.Environment] builds, hold the fence
 //     of the session, and are ended by [Broker.Abort] and [Broker.Close].
 package broker
@@ -80,6 +82,8 @@ type usage struct {
 	used    bool // admitted, or a command was run for it
 	revoked bool
 	end     context.CancelCauseFunc // of the command that runs; nil for none
+
+	detached bool // it outlives the call and the operation
 }
 
 // New returns a broker that allows what mode allows.
@@ -232,6 +236,31 @@ func usable(u *usage, has, want grant) error {
 	return nil
 }
 
+// Detach makes, from a permit that was admitted, one for a command that outlives the
+// call: settling the call and aborting its operation leave it alone, closing the
+// broker does not. name is of the command among those of the call. It is settled
+// like any other.
+func (b *Broker) Detach(p *Permit, name string) (*Permit, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	u, err := b.outstanding(p)
+	switch {
+	case err != nil:
+		return nil, err
+	case u.revoked || b.closed:
+		return nil, ErrAborted
+	case !u.used:
+		return nil, ErrMismatch
+	}
+	d := &Permit{owner: b, grant: p.grant}
+	d.grant.at.Step += "/" + name
+	if _, there := b.byCall[d.grant.at]; there {
+		return nil, ErrOutstanding
+	}
+	b.live[d], b.byCall[d.grant.at] = &usage{used: true, detached: true}, d
+	return d, nil
+}
+
 // Exec runs a command for a permit, one at a time. Env and Fence of the command
 // are the broker's; an empty Dir is the workspace. Errors are those of
 // [jail.Run], or of the permit. An aborted command is told in Exit as cancelled.
@@ -289,10 +318,10 @@ func (b *Broker) Settle(p *Permit) error {
 }
 
 // Abort ends whatever runs for an operation and revokes its permits, which still
-// have to be settled. It does not wait: a command is over when its Exec returns.
+// have to be settled; what was detached goes on. It does not wait: a command is over when its Exec returns.
 // It returns how many commands it ended.
 func (b *Broker) Abort(op id.OpID) int {
-	return b.abort(func(p *Permit) bool { return p.grant.at.Op == op }, false)
+	return b.abort(func(p *Permit) bool { return p.grant.at.Op == op && !b.live[p].detached }, false)
 }
 
 // Close is [Broker.Abort] for all operations, and no call is cleared afterwards.

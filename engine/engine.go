@@ -34,8 +34,9 @@ type Engine struct {
 
 	mu      sync.Mutex // guards what follows
 	drivers map[string]*Driver
-	active  int           // drivers with an open operation
+	active  int           // drivers with an open operation, and jobs
 	changed chan struct{} // closed and replaced when an operation ends or a strand stops
+	jobs    map[string]*liveJob
 	closed  bool
 	driven  map[string]bool // the strands that have a driver; nil until Start
 
@@ -48,7 +49,7 @@ type Engine struct {
 // Open makes an engine over an open session and gives it an identity. Nothing
 // runs before [Engine.Start].
 func Open(cfg Config) (*Engine, error) {
-	e := &Engine{cfg: cfg, drivers: make(map[string]*Driver), changed: make(chan struct{}), work: make(chan struct{}, 1)}
+	e := &Engine{cfg: cfg, drivers: make(map[string]*Driver), jobs: make(map[string]*liveJob), changed: make(chan struct{}), work: make(chan struct{}, 1)}
 	self, _, err := cfg.Session.EnsureID(e.generator())
 	if err != nil {
 		return nil, err
@@ -71,6 +72,9 @@ func (e *Engine) Session() *session.Session { return e.cfg.Session }
 // closes the engine: some drivers may run.
 func (e *Engine) Start(main machine.Configuration) error {
 	if err := e.cfg.Session.EnsureStrand(session.MainStrand, main); err != nil {
+		return err
+	}
+	if err := e.loseJobs(); err != nil {
 		return err
 	}
 	e.mu.Lock()

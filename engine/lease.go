@@ -17,8 +17,8 @@ type leaser interface {
 	Release() error
 }
 
-// keepLease renews the lease while an operation is open and gives it back when none
-// was open for an interval. From then on an idle session writes nothing, wakes nobody,
+// keepLease renews the lease while an operation is open or a job runs, and gives it
+// back when there was none for an interval. From then on an idle session writes nothing, wakes nobody,
 // and is free for any other process; its next commit takes the lease again.
 func (e *Engine) keepLease() {
 	l, ok := e.cfg.Session.Store().(leaser)
@@ -57,7 +57,7 @@ func (e *Engine) busy() bool {
 	return e.active > 0
 }
 
-// count keeps the number of strands at work and wakes the keeper of the lease.
+// count keeps the number of strands and jobs at work and wakes the keeper of the lease.
 func (e *Engine) count(working bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

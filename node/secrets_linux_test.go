@@ -23,6 +23,9 @@ func TestMain(m *testing.M) {
 	if home := os.Getenv(moverEnv); home != "" {
 		os.Exit(moveUntilKilled(home))
 	}
+	if order := os.Getenv(playerEnv); order != "" {
+		os.Exit(playUntilKilled(order))
+	}
 	os.Exit(m.Run())
 }
 

@@ -238,7 +238,7 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 	}
 	r.tools, err = tools.New(tools.Deps{
 		Workspace: r.cwd, Closed: []string{s.node.home.dir}, Broker: r.broker, Blobs: r.blobs,
-		Agency: func() tools.Agency { return r.engine },
+		Agency: func() tools.Agency { return r.engine }, Jobs: func() tools.Jobs { return r.engine },
 	})
 	if err != nil {
 		return &ErrWorkspace{r.cwd, err}

@@ -21,6 +21,7 @@ type Deps struct {
 	Broker    *broker.Broker // admits calls and runs commands
 	Blobs     *blob.Store    // keeps large outputs; nil: they are not kept, and the text says so
 	Agency    func() Agency  // what agents do with each other; nil: there are no tools for it. It is asked when a tool runs
+	Jobs      func() Jobs    // commands in the background; nil: there are no tools for it
 	More      []Tool         // further tools
 }
 
@@ -45,6 +46,9 @@ func New(d Deps) (*Registry, error) {
 	all := append([]Tool{kit.read(), kit.write(), kit.edit(), kit.bash(), kit.grep(), kit.ls()}, d.More...)
 	if d.Agency != nil {
 		all = append(all, agents{d.Agency}.all()...)
+	}
+	if d.Jobs != nil {
+		all = append(all, background{kit, d.Jobs}.all()...)
 	}
 	slices.SortStableFunc(all, func(a, b Tool) int { return cmp.Compare(a.Name, b.Name) })
 	for i, t := range all {

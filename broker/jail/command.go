@@ -3,6 +3,7 @@ package jail
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 )
@@ -31,6 +32,10 @@ type Command struct {
 	Timeout time.Duration // after which the command is ended; 0 is never
 	Grace   time.Duration // between SIGTERM and SIGKILL; 0 is [DefaultGrace]
 	Fence   Fence         // held while a process of the command lives; zero is none
+	// Input is what the command reads; nil is nothing. It is read from another
+	// goroutine, which may still wait in a Read when Run returns: whoever gave it then
+	// lets that end.
+	Input io.Reader
 }
 
 func (c Command) check() error {

@@ -23,11 +23,11 @@
 //
 // # Traffic
 //
-// Harness and supervisor share four pipes. On the control pipe the harness
+// Harness and supervisor share four pipes, and a fifth when the command has an input. On the control pipe the harness
 // writes the command as one frame, then at most the byte that ends it; the end
 // of that pipe is the death of the harness. On the report pipe the supervisor
-// answers started or failed, then exited. The last two are the output streams
-// of the command, read by the harness alone. The fence is one more descriptor,
+// answers started or failed, then exited. The next two are the output streams
+// of the command, read by the harness alone, the last is what it reads. The fence is one more descriptor,
 // held by the supervisor and never by the command.
 //
 // # Invariants
@@ -37,8 +37,9 @@
 //   - When the harness dies and the supervisor does not, every process of the
 //     command gets SIGKILL, then the supervisor exits. Until then it holds the
 //     fence.
-//   - A command sees an environment built by [Environment], no standard input,
-//     no terminal, and no descriptor of the harness but its two output pipes.
+//   - A command sees an environment built by [Environment], no terminal, no
+//     standard input but one that it is given, and no descriptor of the harness but
+//     the pipes of its streams.
 //   - On Linux neither harness nor supervisor is dumpable: a command that runs as
 //     an ordinary user cannot read their environment, memory or descriptors in
 //     /proc. One that runs as root, or may trace any process, can.

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"runtime"
 	"sync"
@@ -49,6 +50,7 @@ type execution struct {
 	mark       string
 	supervisor *os.Process
 	control    *os.File // closing it is the death of the harness, for the supervisor
+	input      *os.File // what the command reads comes from here; nil for nothing
 	reports    chan report
 	stdout     stream
 	stderr     stream
@@ -92,6 +94,18 @@ func start(ctx context.Context, c Command) (r *execution, err error) {
 	widen(kept[2])
 	widen(kept[3])
 
+	var input *os.File
+	given := null
+	if c.Input != nil {
+		pipe, err := newPipe("input", false)
+		if err != nil {
+			return nil, err
+		}
+		given, input = pipe.r, pipe.w
+		theirs, ours = append(theirs, pipe.r), append(ours, pipe.w)
+	}
+	files = append(files, given)
+
 	fence, identity, err := c.Fence.hold(ctx)
 	if err != nil {
 		return nil, &StartError{Reason: OtherReason, Path: c.Path, Dir: c.Dir, Err: err}
@@ -108,7 +122,7 @@ func start(ctx context.Context, c Command) (r *execution, err error) {
 		return nil, &StartError{Reason: OtherReason, Path: c.Path, Dir: c.Dir, Err: fmt.Errorf("start its supervisor: %w", err)}
 	}
 	r = &execution{
-		command: c, mark: mark, supervisor: supervisor, control: kept[0], reports: make(chan report),
+		command: c, mark: mark, supervisor: supervisor, control: kept[0], input: input, reports: make(chan report),
 		stdout: stream{kept[2], newRecorder()}, stderr: stream{kept[3], newRecorder()},
 	}
 	go r.listen(kept[1])
@@ -161,6 +175,12 @@ func (r *execution) listen(pipe *os.File) {
 	}
 }
 
+// feed passes on what the command reads, until there is no more or nobody reads it.
+func (r *execution) feed() {
+	_, _ = io.Copy(r.input, r.command.Input) // a command may stop reading whenever it likes
+	shut(r.input)
+}
+
 // cause is why the harness ended a command.
 type cause uint8
 
@@ -176,6 +196,10 @@ func (r *execution) follow(ctx context.Context, observe func(Progress)) (Exit, e
 	pumps.Go(r.stdout.pump)
 	pumps.Go(r.stderr.pump)
 	stopObserving := r.observe(observe)
+	if r.input != nil {
+		go r.feed()
+		defer shut(r.input)
+	}
 
 	last, why := r.await(ctx)
 	exit := Exit{}

@@ -27,6 +27,7 @@ const (
 	reportFD
 	stdoutFD
 	stderrFD
+	inputFD
 	fenceFD // only with a fence
 )
 
@@ -78,7 +79,8 @@ func supervise() {
 		_, _ = answers.Write(reportFrame(refusal(o, err)))
 		os.Exit(1)
 	}
-	// Only the command may hold the output open.
+	// Only the command may hold its streams open.
+	_ = unix.Close(inputFD)
 	_ = unix.Close(stdoutFD)
 	_ = unix.Close(stderrFD)
 	_, _ = answers.Write(reportFrame(&started{}))
@@ -102,7 +104,7 @@ func (o order) start() (*processTree, error) {
 	pid, err := syscall.ForkExec(o.path, o.args, &syscall.ProcAttr{
 		Dir:   o.dir,
 		Env:   o.env,
-		Files: []uintptr{0, stdoutFD, stderrFD}, // 0 is /dev/null
+		Files: []uintptr{inputFD, stdoutFD, stderrFD}, // without an input that is /dev/null
 		Sys:   childAttr(),
 	})
 	if err != nil {

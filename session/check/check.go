@@ -34,6 +34,7 @@ import (
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/machine/agency"
+	"github.com/loom-run/loom/machine/job"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/storage"
 )
@@ -117,6 +118,8 @@ func reserved(key string, v jsonv.Value) error {
 		if !isText {
 			return fmt.Errorf("a directory is a text, not a %s", v.Kind())
 		}
+	case strings.HasPrefix(key, job.Prefix):
+		_, err = job.Decode(v)
 	default:
 		_, err = agency.Judge(key, v)
 	}

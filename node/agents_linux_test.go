@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -17,10 +18,12 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/loom-run/loom/core/entry"
+	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/machine/job"
 	"github.com/loom-run/loom/policy"
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/session"
@@ -123,27 +126,43 @@ func (c *cast) answer(ctx context.Context, name, steps string, newest map[string
 
 // play is one script on its way.
 type play struct {
-	t     *testing.T
-	cast  *cast
-	home  Home
-	cwd   string
-	mode  policy.Mode
-	node  *Node
-	slot  *Slot
-	ended chan string // strands whose run ended
-	stop  func()
+	t         *testing.T
+	cast      *cast
+	home      Home
+	cwd       string
+	mode      policy.Mode
+	node      *Node
+	slot      *Slot
+	ended     chan string   // strands whose run ended
+	committed chan struct{} // something was committed
+	stop      func()
 }
 
 func newPlay(t *testing.T, a *txtar.Archive) *play {
 	p := &play{t: t, home: Home{filepath.Join(t.TempDir(), "home")}, cwd: t.TempDir(), mode: policy.BypassPermissions}
-	p.cast = &cast{parts: map[string][]string{}, hangs: make(chan struct{}, 64), once: map[string]bool{}}
-	for _, f := range a.Files {
-		if part, ok := strings.CutPrefix(f.Name, "part "); ok {
-			p.cast.parts[part] = strings.Split(string(f.Data), "\n==\n")
-		}
-	}
+	p.cast = castOf(a)
 	p.open()
 	return p
+}
+
+func castOf(a *txtar.Archive) *cast {
+	c := &cast{parts: map[string][]string{}, hangs: make(chan struct{}, 64), once: map[string]bool{}}
+	for _, f := range a.Files {
+		if part, ok := strings.CutPrefix(f.Name, "part "); ok {
+			c.parts[part] = strings.Split(string(f.Data), "\n==\n")
+		}
+	}
+	return c
+}
+
+// openSession opens a session that another process made.
+func (p *play) openSession(text string) {
+	s, err := id.ParseSessionID(text)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.slot = &Slot{id: s}
+	p.open()
 }
 
 func (p *play) open() {
@@ -160,9 +179,14 @@ func (p *play) open() {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	p.ended = make(chan string, 256)
+	p.ended, p.committed = make(chan string, 256), make(chan struct{}, 1)
 	p.stop = p.slot.Watch(func(f engine.Fact) {
 		switch f := f.(type) {
+		case engine.Committed:
+			select {
+			case p.committed <- struct{}{}:
+			default:
+			}
 		case engine.RunFinished:
 			p.ended <- f.Strand
 		case engine.StrandStopped:
@@ -179,16 +203,12 @@ func (p *play) do(line string) {
 		if _, err := p.slot.Prompt(Opening{}, session.MainStrand, engine.Prompt{Content: []message.UserBlock{message.Text{Text: rest}}}); err != nil {
 			p.t.Fatal(err)
 		}
-	case "await": // hang, or the end of a run of the main strand
-		if rest == "hang" {
-			select {
-			case <-p.cast.hangs:
-			case <-time.After(20 * time.Second):
-				p.t.Fatal("nobody hangs")
-			}
-			return
+	case "await": // hang, job (all are over), output TEXT (of a job), or rest (of the main strand)
+		p.await(rest)
+	case "touch":
+		if err := os.WriteFile(filepath.Join(p.cwd, rest), nil, 0o600); err != nil {
+			p.t.Fatal(err)
 		}
-		p.awaitEnd()
 	case "restart":
 		p.stop()
 		if err := p.node.Close(); err != nil {
@@ -208,18 +228,79 @@ func (p *play) do(line string) {
 	}
 }
 
-// awaitEnd waits until the main strand rests.
-func (p *play) awaitEnd() {
-	for {
-		op, _, err := p.slot.current(session.MainStrand)
+func (p *play) await(what string) {
+	if text, ok := strings.CutPrefix(what, "output "); ok {
+		p.awaitOutput(text)
+		return
+	}
+	switch what {
+	case "hang":
+		select {
+		case <-p.cast.hangs:
+		case <-time.After(20 * time.Second):
+			p.t.Fatal("nobody hangs")
+		}
+	case "job":
+		for !p.jobsAreOver() {
+			select {
+			case <-p.committed:
+			case <-time.After(20 * time.Second):
+				p.t.Fatal("the jobs do not end")
+			}
+		}
+	case "rest":
+		p.awaitEnd()
+	default:
+		p.t.Fatalf("a script does not await %q", what)
+	}
+}
+
+// awaitOutput waits until a job printed something.
+func (p *play) awaitOutput(text string) {
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); runtime.Gosched() {
+		r := p.slot.resident()
+		all, err := r.engine.Jobs(session.MainStrand)
 		if err != nil {
 			p.t.Fatal(err)
 		}
-		if op.IsZero() {
+		for _, j := range all {
+			if _, live, err := r.engine.PollJob(p.t.Context(), j.Strand, j.ID, 0); err == nil && strings.Contains(live.Stdout.Text, text) {
+				return
+			}
+		}
+	}
+	p.t.Fatalf("no job prints %q", text)
+}
+
+// jobsAreOver reports that there are jobs and none of them works.
+func (p *play) jobsAreOver() bool {
+	var all []job.Record
+	if err := p.slot.Read(func(v *session.View) (err error) {
+		all, err = engine.JobsOf(v, "")
+		return err
+	}); err != nil {
+		p.t.Fatal(err)
+	}
+	return len(all) > 0 && !slices.ContainsFunc(all, func(r job.Record) bool { return !r.Status.Ended() })
+}
+
+// awaitEnd waits until the main strand rests.
+func (p *play) awaitEnd() {
+	for {
+		var state machine.StrandState
+		if err := p.slot.Read(func(v *session.View) error {
+			c, _, err := v.StrandState(session.MainStrand)
+			state = c.Value
+			return err
+		}); err != nil {
+			p.t.Fatal(err)
+		}
+		if state.CurrentOperation.IsZero() && state.Start == nil {
 			return
 		}
 		select {
 		case <-p.ended:
+		case <-p.committed:
 		case <-time.After(30 * time.Second):
 			p.t.Fatalf("the main strand does not come to rest:\n%s", p.print())
 		}
@@ -227,7 +308,7 @@ func (p *play) awaitEnd() {
 }
 
 var (
-	ids    = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	uuids  = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}`)
 	hashes = regexp.MustCompile(`-[0-9a-f]{16}\b`)
 	seqs   = regexp.MustCompile(`\(seq \d+\)`)
 )
@@ -263,7 +344,7 @@ func (p *play) print() string {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	text := ids.ReplaceAllString(b.String(), "ID")
+	text := uuids.ReplaceAllString(b.String(), "ID")
 	text = hashes.ReplaceAllString(text, "-HASH")
 	return seqs.ReplaceAllString(text, "(seq N)")
 }
