@@ -61,6 +61,24 @@ func TestRequestsThatDoNotMakeUpTheirRowAreCorruption(t *testing.T) {
 	})
 }
 
+func FuzzDecodeRequests(f *testing.F) {
+	f.Add(`{"loom.requests.v1":[{"provider":"p","model":"m","class":"server","usage":{}}]}`)
+	f.Add(rowOf([]accounting.Request{{Provider: "p", Model: "m", Usage: usage.Unknown(usage.API)}}).Details.String())
+	f.Fuzz(func(t *testing.T, details string) {
+		v, err := jsonv.ParseString(details)
+		if err != nil {
+			t.Skip("rows hold JSON")
+		}
+		list, ok, err := accounting.DecodeRequests(entry.UsageRow{Details: &v})
+		if err != nil || !ok {
+			return
+		}
+		if again, _, err := accounting.DecodeRequests(rowOf(list)); err != nil || len(again) != len(list) {
+			t.Errorf("%v is read again as %v, %v", list, again, err)
+		}
+	})
+}
+
 func TestWhatIsNoListOfRequests(t *testing.T) {
 	for name, c := range map[string]struct {
 		details string

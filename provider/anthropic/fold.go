@@ -342,7 +342,7 @@ func (f *fold) stopReason() (message.StopReason, *provider.Error) {
 		return a.Natural(), nil
 	case "refusal":
 		e := a.Withheld(strings.TrimSpace("refusal " + dialect.Text(f.details, "category")))
-		if why := dialect.Excerpt(dialect.Text(f.details, "explanation")); why != "" {
+		if why := a.Peer.Excerpt(dialect.Text(f.details, "explanation")); why != "" {
 			e.Message += ": " + why
 		}
 		return "", e

@@ -263,16 +263,16 @@ func (a *Answer) Natural() message.StopReason {
 // Withheld is the error for an answer that the provider ended by its content rules; detail is its own words.
 func (a *Answer) Withheld(detail string) *provider.Error {
 	return &provider.Error{
-		Class: provider.Refused, Detail: Excerpt(detail),
-		Message: a.Peer.Name + " withheld the rest of the answer by its content rules (" + Excerpt(detail) + "); what arrived is kept, ask in another way",
+		Class: provider.Refused, Detail: a.Peer.Excerpt(detail),
+		Message: a.Peer.Name + " withheld the rest of the answer by its content rules (" + a.Peer.Excerpt(detail) + "); what arrived is kept, ask in another way",
 	}
 }
 
 // Unmapped is the error for a word about the end that is not known here.
 func (a *Answer) Unmapped() *provider.Error {
 	return &provider.Error{
-		Class: provider.UnmappedStopReason, Detail: Excerpt(a.Finish),
-		Message: fmt.Sprintf("%s ended the answer for a reason that is not known here (%q); what arrived is kept", a.Peer.Name, Excerpt(a.Finish)),
+		Class: provider.UnmappedStopReason, Detail: a.Peer.Excerpt(a.Finish),
+		Message: fmt.Sprintf("%s ended the answer for a reason that is not known here (%q); what arrived is kept", a.Peer.Name, a.Peer.Excerpt(a.Finish)),
 	}
 }
 
@@ -291,11 +291,11 @@ func (a *Answer) message(at int64, partial bool) *message.Assistant {
 	if a.Usage != nil {
 		m.Usage = *a.Usage
 	}
-	m.ResponseID = Present(a.ResponseID)
+	m.ResponseID = Present(bounded(a.ResponseID))
 	if a.ResponseModel != m.Model {
-		m.ResponseModel = Present(a.ResponseModel)
+		m.ResponseModel = Present(bounded(a.ResponseModel))
 	}
-	m.RawStopReason = Present(a.Finish)
+	m.RawStopReason = Present(bounded(a.Finish))
 
 	ids := a.newIDs()
 	for _, b := range a.blocks {
@@ -312,6 +312,16 @@ func (a *Answer) message(at int64, partial bool) *message.Assistant {
 	}
 	m.Diagnostics = a.diagnostics(ids.renamed)
 	return m
+}
+
+// maxWord bounds the words of a provider that are stored beside the content, in bytes: those that exist have a few dozen.
+const maxWord = 1024
+
+func bounded(word string) string {
+	if len(word) > maxWord {
+		return Excerpt(word)
+	}
+	return word
 }
 
 // diagnostics notes what was mended; nil when nothing was.

@@ -14,7 +14,13 @@ type Peer struct {
 	Name    string // the host, after the name of the route where it has one
 	KeyName string // what the key is configured by, empty when there is no name
 	Speaks  string // the dialect, as people call it
+
+	// Key is what must not be repeated when a server repeats it.
+	Key provider.Secret
 }
+
+// Excerpt makes words of the peer fit for a sentence, without the key. The key goes first: half of one, at the end of an excerpt, is one that nobody finds.
+func (p Peer) Excerpt(s string) string { return Excerpt(p.Key.Scrub(s)) }
 
 // Stated is an error in the provider's words.
 type Stated struct {
@@ -97,7 +103,7 @@ func (p Peer) Refused(modelID string, status int, s Stated) *provider.Error {
 	e := &provider.Error{
 		Class:  provider.Classify(status, s.Message, s.Words...),
 		Status: status,
-		Detail: Excerpt(strings.Join(s.Words, " ")),
+		Detail: p.Excerpt(strings.Join(s.Words, " ")),
 
 		RetryAfterMs: s.RetryMs,
 	}
@@ -105,7 +111,7 @@ func (p Peer) Refused(modelID string, status int, s Stated) *provider.Error {
 	if status != 0 {
 		e.Message += fmt.Sprintf(" (%d)", status)
 	}
-	if said := Excerpt(s.Message); said != "" {
+	if said := p.Excerpt(s.Message); said != "" {
 		e.Message += ": " + said
 	}
 	if advice := p.Advice(e.Class); advice != "" {

@@ -100,8 +100,8 @@ func (f *fold) response(v jsonv.Value) {
 	if reason := dialect.Text(feedback, "blockReason"); reason != "" && f.answer.Empty() {
 		f.answer.Finish = "BLOCKED_" + reason
 		f.answer.Fail(&provider.Error{
-			Class: provider.Refused, Detail: dialect.Excerpt(f.answer.Finish),
-			Message: f.answer.Peer.Name + " refused the prompt by its content rules (" + dialect.Excerpt(f.answer.Finish) + "); ask in another way",
+			Class: provider.Refused, Detail: f.answer.Peer.Excerpt(f.answer.Finish),
+			Message: f.answer.Peer.Name + " refused the prompt by its content rules (" + f.answer.Peer.Excerpt(f.answer.Finish) + "); ask in another way",
 		})
 	}
 }

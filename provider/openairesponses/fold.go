@@ -140,7 +140,7 @@ func (f *fold) unknown(kind string, v jsonv.Value) {
 		return
 	}
 	if it := f.items[outputIndex(v)]; strings.HasSuffix(kind, ".delta") && it != nil && it.kind != opaqueItem {
-		f.malformed("it sent content of a kind that is not known here (" + dialect.Excerpt(kind) + ")")
+		f.malformed("it sent content of a kind that is not known here (" + f.answer.Peer.Excerpt(kind) + ")")
 	}
 }
 

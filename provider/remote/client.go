@@ -46,7 +46,7 @@ func New(c Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	peer := dialect.Peer{Name: base.Host, KeyName: c.KeyName, Speaks: c.Dialect.Speaks()}
+	peer := dialect.Peer{Name: base.Host, KeyName: c.KeyName, Speaks: c.Dialect.Speaks(), Key: c.Key}
 	if c.Route != "" {
 		peer.Name = c.Route + " at " + base.Host
 	}
@@ -178,7 +178,7 @@ func (c *Client) attempt(ctx context.Context, req provider.Request, sink func(pr
 // read feeds the body to the fold until the answer is over. The result says why it stopped early; nil at the end of the answer.
 func (c *Client) read(ctx context.Context, watch *watch, resp *http.Response, f Fold) *provider.Error {
 	if how := encoded(resp.Header); how != "" {
-		return c.peer.Malformed("it sent an answer in the encoding " + dialect.Excerpt(how) + ", which was not asked for")
+		return c.peer.Malformed("it sent an answer in the encoding " + c.peer.Excerpt(how) + ", which was not asked for")
 	}
 	switch mediaType(resp.Header) {
 	case "application/json":

@@ -67,7 +67,7 @@ func (c *Client) unreached(ctx context.Context, watch *watch, err error) *provid
 		e.Message = fmt.Sprintf("%s could not be reached: nobody listens there; start the server or check the base URL", name)
 		return e
 	}
-	e.Message = fmt.Sprintf("%s could not be reached (%s); check the network and the base URL", name, dialect.Excerpt(err.Error()))
+	e.Message = fmt.Sprintf("%s could not be reached (%s); check the network and the base URL", name, c.peer.Excerpt(err.Error()))
 	return e
 }
 

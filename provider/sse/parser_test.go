@@ -253,20 +253,26 @@ func FuzzParserIsChunkIndependent(f *testing.F) {
 	})
 }
 
+// BenchmarkFeed reads streams as a connection brings them: deltas of a word, and of a file that a model writes.
 func BenchmarkFeed(b *testing.B) {
-	stream := bytes.Repeat([]byte("data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\" word\"}}]}\n\n"), 1000)
-	b.SetBytes(int64(len(stream)))
-	b.ReportAllocs()
-	for b.Loop() {
-		p := sse.New(sse.Limits{})
-		var events []sse.Event
-		for rest := stream; len(rest) > 0; {
-			n := min(len(rest), 4096)
-			var err error
-			if events, err = p.Feed(rest[:n], events[:0]); err != nil {
-				b.Fatal(err)
+	for name, size := range map[string]int{"words": 4, "4 KiB": 4 << 10, "64 KiB": 64 << 10} {
+		b.Run(name, func(b *testing.B) {
+			event := `data: {"id":"c","choices":[{"index":0,"delta":{"content":"` + strings.Repeat("w", size) + "\"}}]}\n\n"
+			stream := bytes.Repeat([]byte(event), 1+(1<<20)/len(event))
+			b.SetBytes(int64(len(stream)))
+			b.ReportAllocs()
+			for b.Loop() {
+				p := sse.New(sse.Limits{})
+				var events []sse.Event
+				for rest := stream; len(rest) > 0; {
+					n := min(len(rest), 32<<10)
+					var err error
+					if events, err = p.Feed(rest[:n], events[:0]); err != nil {
+						b.Fatal(err)
+					}
+					rest = rest[n:]
+				}
 			}
-			rest = rest[n:]
-		}
+		})
 	}
 }

@@ -286,10 +286,15 @@ func mangle(t *rapid.T, stream []byte) []byte {
 	return body[:len(body)-rapid.IntRange(0, min(3, len(body))).Draw(t, "tail")]
 }
 
-// Fuzz checks any bytes like [Streams].
+// Fuzz checks any bytes like [Streams], and as an answer that was not streamed.
 func Fuzz(f *testing.F, open func() remote.Dialect, streams ...[]byte) {
 	for i, s := range streams {
 		f.Add(s, uint(i*7+1))
+		for line := range strings.Lines(string(s)) {
+			if data, ok := strings.CutPrefix(line, "data: "); ok {
+				f.Add([]byte(data), uint(0)) // the last of some dialects is a whole answer
+			}
+		}
 	}
 	f.Fuzz(func(t *testing.T, body []byte, size uint) {
 		if len(body) > 1<<16 {
@@ -304,6 +309,9 @@ func Fuzz(f *testing.F, open func() remote.Dialect, streams ...[]byte) {
 			chunks = append(chunks, body[i:min(i+step, len(body))])
 		}
 		same(t.Errorf, whole, Fold(d, provider.Request{}, chunks...))
+		if _, _, err := dialect.ParseJSON(body); err == nil {
+			Check(t.Errorf, Whole(t, d, string(body)))
+		}
 	})
 }
 
