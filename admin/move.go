@@ -14,6 +14,7 @@ import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/session/check"
+	"github.com/loom-run/loom/storage"
 	"github.com/loom-run/loom/storage/sqlite"
 )
 
@@ -350,9 +351,12 @@ func unpack(r *bufio.Reader, dir string) (m manifest, digest string, err error) 
 }
 
 // admissible refuses what is no sound session of that id and history that nobody
-// holds.
+// holds, with the outputs that its rows refer to but for those that were lost.
 func (m manifest) admissible(p Place, now int64) error {
 	r, err := sqlite.OpenReader(p.File)
+	if failed, ok := errors.AsType[*storage.OpenFailed](err); ok && !is[*corrupt.Report](err) && !hindered(failed) {
+		return corrupt.New(exportBoundary, sessionPart, "a session", "another file") // whose path is that of the stage
+	}
 	if err != nil {
 		return err
 	}
@@ -360,9 +364,15 @@ func (m manifest) admissible(p Place, now int64) error {
 	if err := soundly(r, p.Session); err != nil {
 		return err
 	}
+	if m.Storage != sqlite.Version { // the reader reads no other
+		return corrupt.New(exportBoundary, "storage", fmt.Sprint(sqlite.Version), fmt.Sprint(m.Storage))
+	}
 	snap, err := r.Snapshot()
 	if err == nil && snap.Generation != m.Generation {
 		err = corrupt.New(exportBoundary, "generation", fmt.Sprint(m.Generation), fmt.Sprint(snap.Generation))
+	}
+	if err == nil {
+		err = m.complete(r)
 	}
 	if err != nil {
 		return err
@@ -374,11 +384,43 @@ func (m manifest) admissible(p Place, now int64) error {
 	return err
 }
 
+// hindered reports whether a file could not be read for a reason that lies outside it.
+func hindered(failed *storage.OpenFailed) bool {
+	return errors.Is(failed, storage.ErrFull) || errors.Is(failed, storage.ErrReadOnly) || errors.Is(failed, fs.ErrPermission)
+}
+
+// complete compares the outputs of an export with those that the rows refer to.
+func (m manifest) complete(r *sqlite.Reader) error {
+	var w Work // without a text: it only collects references
+	seen, err := w.rows(r)
+	if err != nil {
+		return err
+	}
+	lost := int64(len(seen.refs))
+	for _, p := range m.Files {
+		ref, output := p.ref()
+		if !output {
+			continue
+		}
+		if seen.refs[ref.SHA256] != ref {
+			return corrupt.New(exportBoundary, p.Name, "an output that a row refers to", "one that none does")
+		}
+		lost--
+	}
+	if lost != m.Lost {
+		return corrupt.New(exportBoundary, "lost", fmt.Sprintf("%d outputs that rows refer to and that are not here", lost), fmt.Sprint(m.Lost))
+	}
+	return nil
+}
+
 // settleIn gives a staged session its place: the outputs first, so that a session
 // that is there has them.
 func settleIn(to, staged Place) error {
-	if st, err := os.Lstat(to.File); err == nil && st.Size() > 0 {
+	if _, err := os.Lstat(to.File); !errors.Is(err, fs.ErrNotExist) {
 		return &ErrSessionExists{to.Session}
+	}
+	if err := sqlite.Vacant(to.File); err != nil {
+		return err
 	}
 	from, outputs := blob.Open(staged.Outputs), blob.Open(to.Outputs)
 	refs, err := from.List()

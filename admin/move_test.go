@@ -230,6 +230,73 @@ func resealed(t *testing.T, path string, change func(db string), manifest func(s
 	return append(fmt.Appendf(nil, "loom-export 1 %s %d\n%s\n%s", sha([]byte(text)), len(text), text, changed), files[n:]...)
 }
 
+// leftOut is an export without its last output, which is not said to be lost.
+func leftOut(t *testing.T, path string) []byte {
+	t.Helper()
+	size := 0
+	content := resealed(t, path, func(string) {}, func(m string) string {
+		at := strings.LastIndex(m, `,{"name":"blobs/`)
+		must(fmt.Sscanf(m[strings.LastIndex(m, `"size":`):], `"size":%d`, &size))
+		return m[:at] + "]}"
+	})
+	return content[:len(content)-size]
+}
+
+// stranger is an export with an output that no row refers to.
+func stranger(t *testing.T) []byte {
+	t.Helper()
+	w := newWorld(t)
+	path := filepath.Join(t.TempDir(), "s.loom")
+	must(admin.Export(w.root, w.plain("prompt"), path))
+	const output = "an output"
+	content := resealed(t, path, func(string) {}, func(m string) string {
+		return strings.TrimSuffix(m, "]}") + fmt.Sprintf(`,{"name":"blobs/%[1]s","size":%[2]d,"sha256":"%[1]s"}]}`, sha([]byte(output)), len(output))
+	})
+	return append(content, output...)
+}
+
+// A log belongs to a file by its name alone: an import beside one would be another
+// session than the one that was verified.
+func TestNothingIsImportedBesideWhatIsLeftOfASession(t *testing.T) {
+	w, s, path := exported(t, "text")
+	store := w.open(s)
+	w.commit(store, tx.Set(register.FactName, "a", jsonv.Num(1)))
+	log := must(os.ReadFile(w.place(s).File + "-wal"))
+	w.close(store)
+	content := must(os.ReadFile(path))
+	for _, suffix := range []string{"-wal", "-shm", "-journal"} {
+		to := newWorld(t)
+		at := to.place(s).File
+		write(t, at+suffix, string(log))
+		before := to.digest()
+		_, err := importing(t, to, bytes.NewReader(content))
+		if !is[*storage.OpenFailed](err) || !strings.Contains(err.Error(), filepath.Base(at)+suffix) {
+			t.Errorf("beside %s: %v", suffix, err)
+		}
+		if d := cmp.Diff(before, to.digest()); d != "" {
+			t.Errorf("a refused import changed %s", d)
+		}
+		if err := os.Remove(at + suffix); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := importing(t, to, bytes.NewReader(content)); err != nil {
+			t.Errorf("after %s was moved away: %v", suffix, err)
+		}
+		if d := cmp.Diff(must(os.ReadFile(at)), content[sessionAt(content):][:len(must(os.ReadFile(at)))]); d != "" {
+			t.Error("the session is not that of the export")
+		}
+	}
+}
+
+// sessionAt is where the session file begins in an export.
+func sessionAt(content []byte) int {
+	var digest string
+	var size int
+	line := bytes.IndexByte(content, '\n')
+	must(fmt.Sscanf(string(content[:line]), "loom-export 1 %s %d", &digest, &size))
+	return line + size + 2
+}
+
 func TestAnExportWithRightDigestsAndAWrongSessionIsRefused(t *testing.T) {
 	_, s, path := exported(t, "text")
 	same := func(m string) string { return m }
@@ -254,12 +321,18 @@ func TestAnExportWithRightDigestsAndAWrongSessionIsRefused(t *testing.T) {
 		"a session that is held": resealed(t, path, func(db string) {
 			must(sqlite.ExportClosed(sqlite.Export{Path: db, To: db + "-copy", Op: "x", Clock: now}))
 		}, same),
-		"no files":      resealed(t, path, nothing, func(m string) string { return m[:strings.Index(m, `"files":`)] + `"files":[]}` }),
-		"a field twice": resealed(t, path, nothing, func(m string) string { return `{"at":1,` + m[1:] }),
+		"another storage version":   resealed(t, path, nothing, func(m string) string { return strings.Replace(m, `"storage":1`, `"storage":2`, 1) }),
+		"outputs that are not lost": resealed(t, path, nothing, func(m string) string { return strings.Replace(m, `"lost":0`, `"lost":1`, 1) }),
+		"an output left out":        leftOut(t, path),
+		"an output of nobody":       stranger(t),
+		"no files":                  resealed(t, path, nothing, func(m string) string { return m[:strings.Index(m, `"files":`)] + `"files":[]}` }),
+		"a field twice":             resealed(t, path, nothing, func(m string) string { return `{"at":1,` + m[1:] }),
 	} {
 		to := newWorld(t)
 		if _, err := importing(t, to, bytes.NewReader(content)); err == nil {
 			t.Errorf("%s is imported", name)
+		} else if strings.Contains(err.Error(), "stage-") {
+			t.Errorf("%s: the refusal tells of the stage: %v", name, err)
 		}
 		if files := must(filepath.Glob(filepath.Join(to.dir, "sessions", "*"))); files != nil {
 			t.Errorf("%s leaves %v", name, files)
@@ -375,6 +448,21 @@ func TestAnImportedSessionWorksWhereItIsTold(t *testing.T) {
 	if dir, _, err := session.NewView(r).Workspace(); err != nil || dir != "/elsewhere" {
 		t.Errorf("it works in %q, %v", dir, err)
 	}
+}
+
+func TestWhatAKilledMoveLeftIsToldAsThat(t *testing.T) {
+	w := newWorld(t)
+	dir := filepath.Join(w.dir, "stage-1")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "session"), secret)
+	for _, a := range w.erase(admin.Erasure{Needle: needleOf(t, secret), All: true}).Accounts {
+		if a.Subject == "stage-1/session" && a.Outcome == admin.Unreachable && strings.Contains(a.Reason, "killed, or is at work; remove its folder") {
+			return
+		}
+	}
+	t.Error("it is not told")
 }
 
 // An import must not fail otherwise than by a refusal, and leave nothing then.

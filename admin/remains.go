@@ -124,7 +124,11 @@ func ofSessions(rest string, d fs.DirEntry, sessions map[string]bool) (kind, boo
 	return ofSession, own && sessions[text] && (!below || ending == "blobs")
 }
 
-const notOurs = "no part of loom keeps this file; look at it and remove it"
+// Reasons why the text is left in a file that no store keeps.
+const (
+	notOurs = "no part of loom keeps this file; look at it and remove it"
+	halfway = "an export, an import or an erasure left it that was killed, or is at work; remove its folder when none is"
+)
 
 // file searches a file that no store knows.
 func (w *Work) file(path, within string) (a Account, tell bool) {
@@ -138,6 +142,9 @@ func (w *Work) file(path, within string) (a Account, tell bool) {
 	case found:
 		a.Found = Found{Bytes: true}
 		a.Outcome, a.Reason = Unreachable, notOurs
+		if strings.HasPrefix(within, stageName) {
+			a.Reason = halfway
+		}
 	}
 	return a, true
 }

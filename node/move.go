@@ -32,6 +32,9 @@ func (n *Node) Import(from io.Reader, dir string) (admin.Imported, error) {
 	if err == nil && dir != "" {
 		err = admin.Rehome(n.root(), n.home.place(done.Session), dir)
 	}
+	if _, ok := errors.AsType[*corrupt.Report](err); ok {
+		err = &server.Refusal{Code: server.StoreUnreadable, Message: "the file is no whole export of a session, and nothing was changed: " + err.Error(), Err: err}
+	}
 	return done, n.home.refuse(moveRefusal(err))
 }
 
@@ -55,9 +58,6 @@ func moveRefusal(err error) error {
 	}
 	if code != "" {
 		return &server.Refusal{Code: code, Message: err.Error(), Err: err}
-	}
-	if _, ok := errors.AsType[*corrupt.Report](err); ok {
-		return &server.Refusal{Code: server.StoreUnreadable, Message: "the file is no whole export of a session, and nothing was changed: " + err.Error(), Err: err}
 	}
 	return err
 }

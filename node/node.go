@@ -221,9 +221,10 @@ func (s *Slot) Abort(strand string) (op id.OpID, ok bool, err error) {
 // it does from now on. It returns who held it; nil when nobody did.
 func (n *Node) Take(s id.SessionID) (*storage.LeaseHeld, error) {
 	if _, err := n.Slot(s); err != nil {
-		return nil, err
+		return nil, n.home.refuse(err)
 	}
-	return sqlite.Take(sqlite.Config{Path: n.home.file(s), Owner: owner(), Clock: n.cfg.Now, Synchronous: n.cfg.Synchronous})
+	held, err := sqlite.Take(sqlite.Config{Path: n.home.file(s), Owner: owner(), Clock: n.cfg.Now, Synchronous: n.cfg.Synchronous})
+	return held, n.home.refuse(err)
 }
 
 // Close closes every session. Runs that are open go on at the next opening.

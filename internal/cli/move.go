@@ -68,6 +68,10 @@ func (a *app) importCommand() *cobra.Command {
 				if err != nil {
 					return refused(wire.BadRequest, "the file cannot be read: %v; nothing was changed", err)
 				}
+				if st, err := f.Stat(); err == nil && st.IsDir() {
+					_ = f.Close() // it was only opened
+					return refused(wire.BadRequest, "the file cannot be read: %s is a folder; nothing was changed", say.Line(args[0], maxColumn))
+				}
 				done, err := l.node.Import(f, dir)
 				_ = f.Close() // it was only read
 				if err != nil {

@@ -26,7 +26,7 @@ func (a *app) takeCommand() *cobra.Command {
 				}
 				from, err := l.node.Take(s)
 				if err != nil {
-					return err
+					return explained(err)
 				}
 				if from == nil {
 					out.text(fmt.Sprintf("nobody holds the session %s; nothing was changed", s))

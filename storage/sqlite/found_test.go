@@ -77,6 +77,22 @@ func TestASessionBeginsInABlankFileOrAnEmptyOne(t *testing.T) {
 	}
 }
 
+func TestAPlaceBesideWhatIsLeftOfASessionIsNotVacant(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s.db")
+	if err := Vacant(path); err != nil {
+		t.Error(err)
+	}
+	for _, suffix := range besides {
+		writeFile(t, path+suffix, "")
+		if err := Vacant(path); err == nil || !strings.Contains(err.Error(), "s.db"+suffix+" is left there") {
+			t.Errorf("beside %s: %v", suffix, err)
+		}
+		if err := os.Remove(path + suffix); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestAFileWithoutAVersionThatHoldsARowIsNotBlank(t *testing.T) {
 	cfg, _ := newConfig(t)
 	writeFile(t, cfg.Path, string(blank))

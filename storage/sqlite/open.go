@@ -158,6 +158,20 @@ func checkPath(path string, create bool) error {
 	return nil
 }
 
+// Vacant refuses, with *storage.OpenFailed, a path where a session file that is put
+// there would find a log, an index of one or a journal of a file that is gone: SQLite
+// would take them for those of the new one, and replay the rows of the old session into
+// it. (An opening that creates has a path of its own.)
+func Vacant(path string) error {
+	for _, suffix := range besides {
+		if _, err := os.Lstat(path + suffix); !errors.Is(err, fs.ErrNotExist) {
+			return &storage.OpenFailed{Reason: fmt.Sprintf(
+				"cannot put the session at %s: %s is left there of a session whose file is gone; nothing was changed; put that file back, or move what is left away", path, filepath.Base(path)+suffix)}
+		}
+	}
+	return nil
+}
+
 // quiet is the access that reads a file and leaves no trace: see the format page. A
 // power cut may leave a journal that somebody must carry out before anything can be
 // read, log or not.
