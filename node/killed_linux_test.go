@@ -86,7 +86,7 @@ func TestTortureKilledMoves(t *testing.T) {
 		if err := os.CopyFS(home.dir, os.DirFS(k.node.home.dir)); err != nil {
 			t.Fatal(err)
 		}
-		lines := moveFor(t, home.dir, k.session, time.Duration(random.IntN(200))*time.Millisecond)
+		lines := moveFor(t, home.dir, k.session, random.IntN(4), time.Duration(random.IntN(60))*time.Millisecond)
 		made, imported, exports := map[id.SessionID]bool{}, map[id.SessionID]bool{}, map[string]bool{}
 		for _, line := range lines {
 			verb, what, _ := strings.Cut(line, " ")
@@ -130,8 +130,9 @@ func TestTortureKilledMoves(t *testing.T) {
 	}
 }
 
-// moveFor lets a process move for so long, and returns what it said.
-func moveFor(t *testing.T, home string, source id.SessionID, d time.Duration) (said []string) {
+// moveFor lets a process move until it has said so many lines, and for so long after that: a
+// slow machine is killed at the same places as a fast one. It returns what was said.
+func moveFor(t *testing.T, home string, source id.SessionID, lead int, d time.Duration) (said []string) {
 	t.Helper()
 	cmd := exec.Command("/proc/self/exe")
 	cmd.Env = append(os.Environ(), moverEnv+"="+home, "LOOM_TEST_SESSION="+source.String())
@@ -146,6 +147,9 @@ func moveFor(t *testing.T, home string, source id.SessionID, d time.Duration) (s
 	lines := bufio.NewScanner(out)
 	if !lines.Scan() || lines.Text() != "begin" {
 		t.Fatalf("it said %q", lines.Text())
+	}
+	for len(said) < lead && lines.Scan() {
+		said = append(said, lines.Text())
 	}
 	timer := time.AfterFunc(d, func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
