@@ -262,10 +262,11 @@ func drain(body io.Reader, chunk []byte) {
 	}
 }
 
-// refused reads the body of a response that is not 200.
+// refused reads the body of a response that is not 200, as far as it comes: the status says the most of it.
 func (c *Client) refused(ctx context.Context, watch *watch, resp *http.Response, req provider.Request) *provider.Error {
+	watch.refused()
 	body, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody))
-	if err != nil && ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil && !awaitedEnough(ctx) {
 		return c.broken(ctx, watch)
 	}
 	if resp.StatusCode < 300 {

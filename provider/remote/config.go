@@ -106,7 +106,7 @@ const (
 
 // What follows a complete answer has its own short limits, which end the reading and fail nothing.
 const (
-	// tailWait is for the usage report and the end mark after the finish reason.
+	// tailWait is for the usage report and the end mark after the finish reason, and for the body of a refusal.
 	tailWait = 5 * time.Second
 	// drainWait is for the end of the body after the end mark, so that the connection can be used again.
 	drainWait = 250 * time.Millisecond

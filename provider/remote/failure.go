@@ -6,6 +6,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -67,8 +68,24 @@ func (c *Client) unreached(ctx context.Context, watch *watch, err error) *provid
 		e.Message = fmt.Sprintf("%s could not be reached: nobody listens there; start the server or check the base URL", name)
 		return e
 	}
+	if watch.isConnected() {
+		return c.unanswered(err)
+	}
 	e.Message = fmt.Sprintf("%s could not be reached (%s); check the network and the base URL", name, c.peer.Excerpt(err.Error()))
 	return e
+}
+
+// unanswered is the error for a request that went out over a connection that then broke, or that brought something else than HTTP.
+func (c *Client) unanswered(err error) *provider.Error {
+	const broken = "net/http: HTTP/1.x transport connection broken: "
+	_, network := errors.AsType[*net.OpError](err)
+	if what, spoke := strings.CutPrefix(err.Error(), broken); spoke && !network && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
+		return c.peer.Malformed("it does not speak HTTP (" + c.peer.Excerpt(what) + ")")
+	}
+	return &provider.Error{
+		Class:   provider.Transport,
+		Message: fmt.Sprintf("%s ended the connection without an answer (%s); the request can be repeated", c.peer.Name, c.peer.Excerpt(strings.TrimPrefix(err.Error(), broken))),
+	}
 }
 
 func timedOut(err error) bool {
@@ -153,6 +170,12 @@ func (c *Client) broken(ctx context.Context, watch *watch) *provider.Error {
 		Class: provider.Deadline, Detail: passed.limit,
 		Message: fmt.Sprintf("%s %s within %s; what arrived is kept and the request can be repeated", c.peer.Name, what, passed.after),
 	}
+}
+
+// awaitedEnough reports whether what ended the context is the limit on what follows.
+func awaitedEnough(ctx context.Context) bool {
+	passed, ok := errors.AsType[*limitPassed](context.Cause(ctx))
+	return ok && passed.limit == limitTail
 }
 
 // outsized is the error for an answer that passes a bound of the parser.

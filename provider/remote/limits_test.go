@@ -112,11 +112,6 @@ func TestEachLimitEndsTheAttemptWithItsName(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()
 		}, provider.LimitFirstByte, 30 * time.Second, ""},
-		{"a refusal that never ends", remote.Limits{FirstByte: 30 * time.Second}, func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(500)
-			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done()
-		}, provider.LimitFirstByte, 30 * time.Second, ""},
 		{"silence inside the answer", remote.Limits{Idle: 20 * time.Second}, paced(15*time.Second, textDelta("a"), textDelta("b")), provider.LimitIdle, 50 * time.Second, "ab"},
 		{"an answer that never ends", remote.Limits{Idle: 20 * time.Second}, paced(1100*time.Millisecond, many...), provider.LimitTotal, 300 * time.Second, strings.Repeat("a", 272)},
 		{"silence without a limit on it", remote.Limits{}, paced(time.Second, textDelta("a")), provider.LimitTotal, 300 * time.Second, "a"},
@@ -187,6 +182,25 @@ func TestWhatFollowsACompleteAnswerIsNotAwaitedForLong(t *testing.T) {
 				}
 				if took > c.atMost || m.Usage.Output != c.outputs || m.StopReason != message.Stop {
 					t.Errorf("after %s: %+v", took, m)
+				}
+			})
+		})
+	}
+}
+
+func TestARefusalThatNeverEndsIsTheRefusalThatItIs(t *testing.T) {
+	for name, body := range map[string]string{"without a word": "", "with its reason": `{"error":{"message":"on fire"}}`} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				_, e, took := attempt(t, t.Context(), remote.Limits{}, func(w http.ResponseWriter, r *http.Request) {
+					w.Header().Set("Content-Type", "application/json")
+					w.WriteHeader(500)
+					_, _ = io.WriteString(w, body)
+					_ = http.NewResponseController(w).Flush()
+					<-r.Context().Done()
+				})
+				if e == nil || e.Class != provider.Server || e.Status != 500 || took > 6*time.Second || strings.Contains(e.Message, "on fire") != (body != "") {
+					t.Errorf("after %s: %+v", took, e)
 				}
 			})
 		})

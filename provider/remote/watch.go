@@ -108,6 +108,9 @@ func (w *watch) finishing() {
 	}
 }
 
+// refused notes that the server said no: why may come, and is not awaited for long.
+func (w *watch) refused() { w.finishing() }
+
 // draining notes that only the end of the body is awaited.
 func (w *watch) draining() {
 	w.mu.Lock()
