@@ -103,6 +103,12 @@ type OperationFinished struct {
 	Kind   string
 }
 
+// JobChanged: a job began, was told to end, or ended. Read from the store what it is.
+type JobChanged struct {
+	Job     string
+	Started string // the same, when it just began; empty otherwise
+}
+
 // started is the fact of an operation that begins or goes on.
 func started(op machine.Operation, resumed bool) Fact {
 	if op.IsRun() {
@@ -139,3 +145,4 @@ func (RunFinished) fact()       {}
 func (OperationStarted) fact()  {}
 func (OperationFinished) fact() {}
 func (StrandStopped) fact()     {}
+func (JobChanged) fact()        {}

@@ -58,7 +58,7 @@ func (e *Engine) StartJob(c agency.Caller, r job.Record, work Work) (_ job.Recor
 	}
 	r.StartedAt = e.cfg.Clock()
 	r.Deadline += r.StartedAt
-	if _, err := e.writer.commit(r.Create(), nil, nil); err != nil {
+	if _, err := e.writer.commit(r.Create(), nil, JobChanged{r.ID, r.ID}); err != nil {
 		return job.Record{}, false, err
 	}
 	ctx, cancel := context.WithCancel(e.ctx)
@@ -133,7 +133,7 @@ func (e *Engine) endJob(id string, l *liveJob, end func(job.Record) job.Record) 
 				return
 			}
 		}
-		_, err = e.writer.commit(t, nil, nil)
+		_, err = e.writer.commit(t, nil, JobChanged{Job: id})
 		if _, stale := errors.AsType[*tx.StaleExpectation](err); stale {
 			continue
 		}
@@ -210,7 +210,7 @@ func (e *Engine) moveJob(id string, to func(job.Record) job.Record) (job.Record,
 		if !ok {
 			return r, nil
 		}
-		_, err = e.writer.commit(t, nil, nil)
+		_, err = e.writer.commit(t, nil, JobChanged{Job: id})
 		if _, stale := errors.AsType[*tx.StaleExpectation](err); !stale {
 			return next, err
 		}

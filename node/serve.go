@@ -12,6 +12,8 @@ import (
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
+	"github.com/loom-run/loom/machine/agency"
+	"github.com/loom-run/loom/machine/job"
 	"github.com/loom-run/loom/policy"
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/server"
@@ -74,7 +76,8 @@ func (h host) List(context.Context) ([]server.Info, error) {
 func (h host) About() server.About {
 	about := server.About{
 		Build: h.n.cfg.Build, Generation: h.n.started, Store: "sqlite",
-		SQL: &server.SQL{Backend: "sqlite", Durability: h.n.cfg.Synchronous.String(), Fence: "lease"},
+		SQL:    &server.SQL{Backend: "sqlite", Durability: h.n.cfg.Synchronous.String(), Fence: "lease"},
+		Agents: &server.Agents{MaxDepth: agency.DefaultLimits().Depth, MaxAtOnce: int64(agency.DefaultLimits().FanOut)}, Jobs: true,
 	}
 	for _, m := range offeredModes {
 		if word, ok := words.PermissionModes.Parse(m.String()); ok {
@@ -144,6 +147,30 @@ func (s *served) Resume(_ context.Context, q server.Resume) (id.OpID, bool, erro
 
 func (s *served) Abort(strand string) (id.OpID, bool, error) { return s.slot.Abort(strand) }
 
+// StopTask implements server.Resident. A strand is ended like any run, a job as its
+// person's wish.
+func (s *served) StopTask(ctx context.Context, task string) (bool, error) {
+	r := s.slot.resident()
+	if r == nil {
+		return false, nil
+	}
+	if agency.Spawned(task) {
+		_, ok, err := r.engine.Abort(task)
+		return ok, err
+	}
+	all, err := r.engine.Jobs("")
+	if err != nil {
+		return false, err
+	}
+	for _, j := range all {
+		if j.ID == task {
+			_, err := r.engine.KillJob(ctx, j.Strand, j.ID, job.ByPerson)
+			return !j.Status.Ended(), err
+		}
+	}
+	return false, server.Refuse(server.BadRequest, "there is no such task in this session; nothing was stopped")
+}
+
 func (s *served) Current(strand string) (id.OpID, bool, error) {
 	if s.slot.resident() == nil {
 		return id.OpID{}, false, nil // nothing of it runs here
@@ -155,12 +182,14 @@ func (s *served) Current(strand string) (id.OpID, bool, error) {
 func (s *served) Level(strand string) (server.Level, error) {
 	with, _ := s.slot.With()
 	l := server.Level{Mode: with.Mode.String(), Cwd: with.Cwd}
-	for _, t := range with.Tools {
-		l.Tools = append(l.Tools, offered(t))
-	}
 	err := s.slot.Read(func(v *session.View) error {
 		c, _, err := v.StrandConfig(strand)
 		l.Provider, l.ModelID = c.Value.Model.Provider, c.Value.Model.ModelID
+		for _, t := range with.Tools {
+			if slices.Contains(c.Value.ActiveToolNames, t.Name) {
+				l.Tools = append(l.Tools, offered(t))
+			}
+		}
 		return err
 	})
 	return l, err
@@ -206,6 +235,16 @@ func (s *slotSource) Head() (int64, error) { return through(s, server.Source.Hea
 func (s *slotSource) Entries(from, to int64, limit int) ([]entry.Entry, error) {
 	return through(s, func(src server.Source) ([]entry.Entry, error) { return src.Entries(from, to, limit) })
 }
+
+func (s *slotSource) Children() ([]server.Child, error) {
+	return through(s, server.Source.Children)
+}
+
+func (s *slotSource) Path(from, to id.EntryID, known func(id.EntryID) bool) ([]id.EntryID, error) {
+	return through(s, func(src server.Source) ([]id.EntryID, error) { return src.Path(from, to, known) })
+}
+
+func (s *slotSource) Jobs() ([]server.JobRow, error) { return through(s, server.Source.Jobs) }
 
 func (s *slotSource) Newest(limit int) ([]entry.Entry, error) {
 	return through(s, func(src server.Source) ([]entry.Entry, error) { return src.Newest(limit) })

@@ -12,6 +12,7 @@ var mintedKinds = []wire.Kind{
 	wire.KindReasoningEnd, wire.KindToolCallDelta, wire.KindToolCall, wire.KindToolDisclosure, wire.KindToolProgress,
 	wire.KindToolResult, wire.KindTurnEnd, wire.KindLastTurnUsage, wire.KindRetry, wire.KindCompactionBoundary,
 	wire.KindBranchSummary, wire.KindRunEnd, wire.KindRunStopped, wire.KindNotice,
+	wire.KindTaskStarted, wire.KindTaskNotification, wire.KindBackground,
 }
 
 // probe says that the server is there, and which one.
@@ -43,6 +44,17 @@ func (s *Server) capabilities() wire.Capabilities {
 		WebSearch: wire.None[wire.WebSearchFace](), Search: wire.None[wire.SearchFace](), Rewind: wire.None[wire.RewindFace](),
 		DeviceExecutor: wire.None[wire.DeviceExecutor](), Images: wire.None[wire.ImagesFace](), Attendance: wire.None[wire.AttendanceFace](),
 		Memory: wire.None[[]words.MemoryCapture](), Postures: wire.None[[]words.ApproverPosture](), SettledBy: wire.None[[]words.SettledBy](),
+	}
+	var kinds []words.TaskKind
+	if about.Agents != nil {
+		c.Agents = wire.FactOf(wire.AgentsFace{MaxDepth: &about.Agents.MaxDepth, MaxAtOnce: &about.Agents.MaxAtOnce})
+		kinds = append(kinds, words.TaskAgent)
+	}
+	if about.Jobs {
+		kinds = append(kinds, words.TaskShell)
+	}
+	if len(kinds) > 0 {
+		c.Background = wire.FactOf(wire.BackgroundFace{Kinds: kinds, ListFace: wire.FactOf(wire.ListFace{Stop: true})})
 	}
 	if about.Build != "" {
 		c.Build = &about.Build

@@ -43,6 +43,7 @@ type fakeSession struct {
 	leaf    id.EntryID
 	current id.OpID
 	prompts []Prompt
+	stopped []string
 	closed  int
 	info    Info
 	fail    error // of a prompt
@@ -225,6 +226,13 @@ func (f *fakeSession) Abort(strand string) (id.OpID, bool, error) {
 	return op, ok, err
 }
 
+func (f *fakeSession) StopTask(_ context.Context, task string) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.stopped = append(f.stopped, task)
+	return true, f.fail
+}
+
 // fakeHost hosts fake sessions.
 type fakeHost struct {
 	mu       sync.Mutex
@@ -328,7 +336,10 @@ func serve(t *testing.T, host Host) (*Server, *http.Transport) {
 
 // all reads the replay frames of a session.
 func all(t interface{ Fatal(...any) }, f *fakeSession, after wire.Cursor) (out []wire.Frame) {
-	m := minted{session: f.self, generation: firstGeneration, source: f.Source()}
+	m, err := mint(f.self, f.Source())
+	if err != nil {
+		t.Fatal(err)
+	}
 	head, err := m.source.Head()
 	if err != nil {
 		t.Fatal(err)

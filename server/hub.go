@@ -5,6 +5,7 @@ import (
 
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/engine"
+	"github.com/loom-run/loom/machine/agency"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/wire"
 )
@@ -20,6 +21,7 @@ type hub struct {
 	live    live
 	queues  map[*queue]struct{}
 	stopped map[string]stoppage
+	begun   []leveled // runs of strands that the commit in progress begins
 }
 
 // stoppage is why a strand cannot go on in this process.
@@ -55,17 +57,29 @@ func (h *hub) observe(f engine.Fact) {
 		for q := range h.queues {
 			q.commit(f.LastSeq)
 		}
+		for _, l := range h.begun {
+			h.began(l)
+		}
+		h.begun = nil
 	case engine.RunStarted:
 		delete(h.stopped, f.Strand)
-		for q := range h.queues {
-			q.level(leveled{strand: f.Strand, op: f.Op})
+		l := leveled{strand: f.Strand, op: f.Op}
+		if agency.Spawned(f.Strand) && !f.Resumed {
+			h.begun = append(h.begun, l) // of a strand that this commit may make
+		} else {
+			h.began(l)
 		}
+	case engine.RunFinished:
+		h.beside(f.Strand, id.OpID{}, "")
+	case engine.JobChanged:
+		h.beside("", id.OpID{}, f.Started)
 	case engine.StrandStopped:
 		s := stoppage{op: f.Op, body: stopped(refusal(f.Err))}
 		h.stopped[f.Strand] = s
 		for q := range h.queues {
 			q.level(leveled{strand: f.Strand, op: f.Op, stopped: &s})
 		}
+		h.beside(f.Strand, id.OpID{}, "")
 	default:
 		for _, frame := range h.live.frames(f) {
 			if len(h.queues) == 0 {
@@ -79,16 +93,34 @@ func (h *hub) observe(f engine.Fact) {
 	}
 }
 
+// began tells that a run began. The caller holds mu.
+func (h *hub) began(l leveled) {
+	for q := range h.queues {
+		q.level(l)
+	}
+	h.beside(l.strand, l.op, "")
+}
+
+// beside tells that what works beside the conversation changed: a strand that another
+// one started, which began to work on op or came to rest, or a job, which may just
+// have been started. The caller holds mu.
+func (h *hub) beside(strand string, op id.OpID, started string) {
+	if strand != "" && !agency.Spawned(strand) {
+		return
+	}
+	for q := range h.queues {
+		q.level(leveled{strand: strand, op: op, beside: true, job: started})
+	}
+}
+
 // minted is the replay side of the session.
 func (h *hub) minted() (minted, error) {
-	source := h.resident.Source()
-	generation, err := source.Generation()
-	return minted{session: h.session, generation: generation, source: source}, err
+	return mint(h.session, h.resident.Source())
 }
 
 // levelFrame is a level of a strand.
 func (h *hub) levelFrame(key, strand string, op id.OpID, b wire.Body) wire.Frame {
-	return wire.Frame{ID: key, Delivery: wire.Level, Session: h.session, Lane: laneOf(strand), Strand: strand, Operation: op, Body: b}
+	return owned(wire.Frame{ID: key, Delivery: wire.Level, Session: h.session, Operation: op, Body: b}, strand)
 }
 
 func (h *hub) runStopped(strand string, s stoppage) wire.Frame {

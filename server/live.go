@@ -84,7 +84,7 @@ func passing(s id.SessionID, strand string, op id.OpID, key string, b wire.Body)
 	if len(key) > wire.MaxWord {
 		key = key[:wire.MaxWord]
 	}
-	return wire.Frame{ID: strings.ToValidUTF8(key, "?"), Delivery: wire.Live, Session: s, Lane: laneOf(strand), Strand: strand, Operation: op, Body: b}
+	return owned(wire.Frame{ID: strings.ToValidUTF8(key, "?"), Delivery: wire.Live, Session: s, Operation: op, Body: b}, strand)
 }
 
 func key(what string, s wire.Segment, at int64) string {

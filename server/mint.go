@@ -2,6 +2,7 @@ package server
 
 import (
 	"iter"
+	"slices"
 	"strconv"
 	"unicode/utf8"
 
@@ -24,6 +25,13 @@ type minted struct {
 	session    id.SessionID
 	generation int64
 	source     Source
+	whose      *owners
+}
+
+// mint is the replay side of a session.
+func mint(s id.SessionID, source Source) (minted, error) {
+	generation, err := source.Generation()
+	return minted{session: s, generation: generation, source: source, whose: &owners{}}, err
 }
 
 // pageRows is how many rows are read at a time.
@@ -44,7 +52,11 @@ func (m minted) behind(seq int64) wire.Cursor {
 // rows give the same frames.
 func (m minted) frames(after wire.Cursor, to int64) iter.Seq2[wire.Frame, error] {
 	return func(yield func(wire.Frame, error) bool) {
-		results, err := m.source.Results(max(after.Seq, 1), to)
+		err := m.whose.refresh(m.source)
+		var ends []wire.Frame
+		if err == nil {
+			ends, err = m.ends(max(after.Seq, 1), to)
+		}
 		if err != nil {
 			yield(wire.Frame{}, err)
 			return
@@ -64,11 +76,11 @@ func (m minted) frames(after wire.Cursor, to int64) iter.Seq2[wire.Frame, error]
 				return
 			}
 			for _, e := range rows {
-				for len(results) > 0 && results[0].Seq < e.Seq {
-					if !send([]wire.Frame{m.runEnd(results[0])}) {
+				for len(ends) > 0 && ends[0].Cursor.Seq < e.Seq {
+					if !send(ends[:1]) {
 						return
 					}
-					results = results[1:]
+					ends = ends[1:]
 				}
 				if !send(m.entry(e)) {
 					return
@@ -79,12 +91,34 @@ func (m minted) frames(after wire.Cursor, to int64) iter.Seq2[wire.Frame, error]
 				break
 			}
 		}
-		for _, r := range results {
-			if !send([]wire.Frame{m.runEnd(r)}) {
-				return
-			}
+		send(ends)
+	}
+}
+
+// ends makes the frames of runs and jobs that ended, in the order of their cursors.
+func (m minted) ends(from, to int64) ([]wire.Frame, error) {
+	results, err := m.source.Results(from, to)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := m.source.Jobs()
+	if err != nil {
+		return nil, err
+	}
+	var out []wire.Frame
+	for _, r := range results {
+		out = append(out, m.runEnd(r))
+		if c, ok := m.whose.children[r.Strand]; ok {
+			out = append(out, m.agentEnded(r, c))
 		}
 	}
+	for _, j := range jobs {
+		if j.Job.Status.Ended() && j.Seq >= from && j.Seq <= to {
+			out = append(out, m.jobEnded(j))
+		}
+	}
+	slices.SortStableFunc(out, func(a, b wire.Frame) int { return a.Cursor.Compare(b.Cursor) })
+	return out, nil
 }
 
 // row makes the frame of ordinal n of a row.
@@ -110,6 +144,9 @@ func laneOf(strand string) wire.Lane {
 func (m minted) part(e entry.Entry, n int, b wire.Body) wire.Frame {
 	f := m.row(e.Seq, n, entryKey(e.ID, n), b)
 	f.Parent = e.Parent
+	if strand, ok := m.whose.of[e.ID]; ok {
+		f = owned(f, strand)
+	}
 	return f
 }
 
@@ -303,8 +340,8 @@ func (m minted) runEnd(r Result) wire.Frame {
 	f := m.row(r.Seq, 1, "result/"+r.Op.String(), wire.RunEnd{
 		Terminal: causeOf(r.Outcome), Usage: usageOf(r.Usage), Gates: r.Gates, FinalEntry: r.Final,
 	})
-	f.Operation, f.Strand, f.Lane = r.Op, r.Strand, laneOf(r.Strand)
-	return f
+	f.Operation = r.Op
+	return owned(f, r.Strand)
 }
 
 // causeOf reads the word of an outcome. A word of a newer engine passes as it is.

@@ -74,7 +74,7 @@ func TestFromEveryCursorTheSameFramesFollow(t *testing.T) {
 				t.Fatalf("a frame of ours breaks the contract: %s", frame.Append(nil))
 			}
 		}
-		m := minted{session: f.self, generation: firstGeneration, source: f.Source()}
+		m := minted{session: f.self, generation: firstGeneration, source: f.Source(), whose: &owners{}}
 		head, err := m.head()
 		if err != nil {
 			t.Fatal(err)
@@ -118,7 +118,7 @@ func TestFramesOfARun(t *testing.T) {
 }
 
 func TestEveryMessageHasItsFrames(t *testing.T) {
-	m := minted{session: newFakeSession(t, 1).self, generation: 1}
+	m := minted{session: newFakeSession(t, 1).self, generation: 1, whose: &owners{}}
 	rapid.Check(t, func(t *rapid.T) {
 		e := coretest.Entry().Draw(t, "entry")
 		e.Seq = rapid.Int64Range(1, 1<<40).Draw(t, "seq")

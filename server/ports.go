@@ -33,6 +33,13 @@ type About struct {
 	Modes      []words.PermissionMode // that it offers
 	Store      string                 // what keeps sessions, in one word; empty when it does not say
 	SQL        *SQL                   // nil: there is no SQL under it
+	Agents     *Agents                // nil: nobody can start any
+	Jobs       bool                   // commands work in the background
+}
+
+// Agents bounds the agents of a session.
+type Agents struct {
+	MaxDepth, MaxAtOnce int64
 }
 
 // SQL is the database under the sessions.
@@ -61,6 +68,9 @@ type Resident interface {
 	// Abort stops the running operation of a strand; ok is false when there is
 	// none.
 	Abort(strand string) (op id.OpID, ok bool, err error)
+	// StopTask ends what works beside the conversation: the run of a strand that
+	// another one started, by its name, or a job. ok is false when it does not work.
+	StopTask(ctx context.Context, task string) (ok bool, err error)
 	// Current is the operation that a strand works on.
 	Current(strand string) (op id.OpID, ok bool, err error)
 	// Level is what a strand runs with.

@@ -28,6 +28,11 @@ type leveled struct {
 	op      id.OpID
 	stopped *stoppage
 	usage   *wire.LastTurnUsage
+
+	// What works beside the conversation changed; op and job are what just began, and
+	// may be absent.
+	beside bool
+	job    string
 }
 
 // queue is what waits for one subscriber. The one who fills it never waits: live

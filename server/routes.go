@@ -25,6 +25,8 @@ func (s *Server) routes() {
 	handle(s, wire.PostResume, s.postResume)
 	handle(s, wire.PostAbort, s.postAbort)
 	handle(s, wire.PostCheck, s.postCheck)
+	handle(s, wire.GetBackground, s.getBackground)
+	handle(s, wire.PostStopTask, s.postStopTask)
 	s.mount(wire.GetFrames, s.frames)
 
 	// What the contract has beyond that is answered as such, and not as a path that
@@ -259,11 +261,10 @@ func (s *Server) page(reader Reader, sid id.SessionID, from wire.From, limit int
 	if err != nil {
 		return wire.SessionPage{}, err
 	}
-	generation, err := reader.Source().Generation()
+	m, err := mint(sid, reader.Source())
 	if err != nil {
 		return wire.SessionPage{}, err
 	}
-	m := minted{session: sid, generation: generation, source: reader.Source()}
 	start, head, err := m.start(from)
 	if err != nil {
 		return wire.SessionPage{}, err
@@ -354,4 +355,40 @@ func (s *Server) postCheck(r *http.Request, _ wire.CheckSession) (report wire.Ch
 		report.Findings = append(report.Findings, wire.Finding(f))
 	}
 	return report, err
+}
+
+func (s *Server) getBackground(r *http.Request, _ struct{}) (none wire.Background, err error) {
+	sid, err := sessionID(r)
+	if err != nil {
+		return none, err
+	}
+	reader, done, err := s.reader(r.Context(), sid)
+	if err != nil {
+		return none, err
+	}
+	defer done()
+	return listing(reader.Source())
+}
+
+func (s *Server) postStopTask(r *http.Request, q wire.StopTask) (receipt wire.StopReceipt, err error) {
+	h, err := s.session(r)
+	if err != nil {
+		return receipt, err
+	}
+	stopped, err := h.resident.StopTask(r.Context(), q.Task)
+	if err != nil {
+		return receipt, err
+	}
+	receipt.Task, receipt.Status = q.Task, words.BackgroundDraining
+	if !stopped {
+		receipt.Status = words.BackgroundCompleted
+	}
+	if list, err := listing(h.resident.Source()); err == nil {
+		for _, t := range list.Tasks {
+			if t.Task == q.Task && t.Status != words.BackgroundRunning {
+				receipt.Status = t.Status
+			}
+		}
+	}
+	return receipt, nil
 }

@@ -9,7 +9,10 @@ import (
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/machine/agency"
+	"github.com/loom-run/loom/machine/job"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/storage"
 	"github.com/loom-run/loom/wire"
@@ -27,6 +30,13 @@ type Source interface {
 	Entries(from, to int64, limit int) ([]entry.Entry, error)
 	// Results returns the results of runs with from ≤ seq ≤ to, by ascending seq.
 	Results(from, to int64) ([]Result, error)
+	// Children returns the strands that others started, the oldest first.
+	Children() ([]Child, error)
+	// Path returns rows from one up to and including another above it, the newest
+	// first, or up to the first that is known.
+	Path(from, to id.EntryID, known func(id.EntryID) bool) ([]id.EntryID, error)
+	// Jobs returns the jobs, by ascending seq of their last change.
+	Jobs() ([]JobRow, error)
 	// Newest returns the newest rows, the newest first: at most limit, and fewer, with
 	// at least one, when they are large.
 	Newest(limit int) ([]entry.Entry, error)
@@ -41,6 +51,10 @@ type Result struct {
 	Usage   usage.Usage       // of all requests of the run
 	Gates   []wire.GateRecord // the records of its calls, in order; never nil
 	Final   id.EntryID        // the response that ended it; may be absent
+
+	// Of the run of a strand that another one started.
+	EndedBy *words.CancelCause // why the host ended it; nil when it did not
+	Text    *string            // of the response that ended it; nil when there is none
 }
 
 // Outcome is how a run ended: completed, failed or aborted.
@@ -79,20 +93,34 @@ func (s sessionSource) Head() (int64, error) {
 		return 0, err
 	}
 	head, err := s.newestResult()
-	if err == nil && len(newest) > 0 {
+	if err != nil {
+		return 0, err
+	}
+	if len(newest) > 0 {
 		head = max(head, newest[0].Seq)
+	}
+	jobs, err := s.Jobs()
+	for _, j := range jobs {
+		if j.Job.Status.Ended() {
+			head = max(head, j.Seq)
+		}
 	}
 	return head, err
 }
 
-// newestResult is the seq of the newest result, 0 when there is none. The strand's
-// own cell tells which one that is; both are written by one transaction.
+// newestResult is the seq of the newest result of any strand, 0 when there is none.
+// A strand's own cell tells which one that is; both are written by one transaction.
 func (s sessionSource) newestResult() (int64, error) {
-	last, ok, err := s.session.LastResult(session.MainStrand)
-	if err != nil || !ok {
+	cells, err := s.session.Rows().Registers(register.StrandLastResult, "")
+	if err != nil || len(cells) == 0 {
 		return 0, err
 	}
-	cell, _, err := s.session.OperationResult(last.Value.OperationID)
+	newest := slices.MaxFunc(cells, func(a, b storage.KeyedCell) int { return cmp.Compare(a.Seq, b.Seq) })
+	last, err := machine.DecodeLastResult(newest.Value)
+	if err != nil {
+		return 0, err
+	}
+	cell, _, err := s.session.OperationResult(last.OperationID)
 	return cell.Seq, err
 }
 
@@ -116,50 +144,98 @@ func (s sessionSource) Results(from, to int64) ([]Result, error) {
 		return nil, err
 	}
 	slices.SortFunc(cells, func(a, b storage.KeyedCell) int { return cmp.Compare(a.Seq, b.Seq) })
+	var whose owners
+	if err := whose.refresh(s); err != nil {
+		return nil, err
+	}
 	var out []Result
-	var before int64
+	before := map[string]int64{} // the result before, of each strand
 	for _, c := range cells {
-		if c.Seq >= from && c.Seq <= to {
-			r, ok, err := s.result(c, before)
+		last, err := machine.DecodeLastResult(c.Value)
+		if err != nil {
+			return nil, err
+		}
+		run, err := s.askedRun(last.OperationID)
+		if err != nil {
+			return nil, err
+		}
+		strand := session.MainStrand
+		if run != nil {
+			strand = run.Strand
+		}
+		if c.Seq >= from && c.Seq <= to && last.Kind == "run" {
+			r, err := s.result(c.Seq, last, before[strand], strand, whose.of)
 			if err != nil {
 				return nil, err
 			}
-			if ok {
-				out = append(out, r)
+			if run != nil {
+				if err := s.asked(&r, *run); err != nil {
+					return nil, err
+				}
 			}
+			out = append(out, r)
 		}
-		before = c.Seq
+		before[strand] = c.Seq
 	}
 	return out, nil
 }
 
-// result reads one result; ok is false when it is not of a run. What a run
-// consumed is the ledger between the result before it and its own.
-func (s sessionSource) result(c storage.KeyedCell, before int64) (r Result, ok bool, err error) {
-	last, err := machine.DecodeLastResult(c.Value)
-	if err != nil || last.Kind != "run" {
-		return Result{}, false, err
+// askedRun is what is known of a run that another strand asked for; nil for others.
+func (s sessionSource) askedRun(op id.OpID) (*agency.Run, error) {
+	c, ok, err := s.session.Rows().Register(register.FactCustom, agency.RunKey(op))
+	if err != nil || !ok {
+		return nil, err
 	}
-	rows, err := s.session.Rows().ScanUsage(storage.UsageQuery{FromSeq: new(before + 1), ToSeq: new(c.Seq)})
+	run, err := agency.DecodeRun(c.Value)
+	return &run, err
+}
+
+// asked completes the result of such a run.
+func (s sessionSource) asked(r *Result, run agency.Run) error {
+	if run.Ended != "" {
+		r.EndedBy = &run.Ended
+	}
+	if r.Final.IsZero() {
+		return nil
+	}
+	rows, err := s.session.Rows().Entries(r.Final)
+	if body, ok := rows[r.Final].Body.(entry.Message); ok {
+		if a, ok := body.Message.(*message.Assistant); ok {
+			r.Text = new(shown(agency.TextOf(a)))
+		}
+	}
+	return err
+}
+
+// result reads the result of a run. What a run consumed is the ledger between the
+// result of its strand before it and its own: all of it for the main strand, whose
+// run answers for the agents that worked for it, and its own rows for a child.
+func (s sessionSource) result(seq int64, last machine.LastResult, before int64, strand string, whose map[id.EntryID]string) (Result, error) {
+	rows, err := s.session.Rows().ScanUsage(storage.UsageQuery{FromSeq: new(before + 1), ToSeq: &seq})
 	if err != nil {
-		return Result{}, false, err
+		return Result{}, err
 	}
-	r = Result{
-		Seq: c.Seq, Strand: session.MainStrand, Op: last.OperationID, Outcome: Outcome{Word: string(last.Outcome)},
+	r := Result{
+		Seq: seq, Strand: strand, Op: last.OperationID, Outcome: Outcome{Word: string(last.Outcome)},
 		Usage: usage.Zero(), Final: last.FinalAssistant,
 	}
 	for _, row := range rows {
-		r.Usage = r.Usage.Add(row.Usage)
+		if strand == session.MainStrand || whose[row.EntryID] == strand {
+			r.Usage = r.Usage.Add(row.Usage)
+		}
 	}
 	if last.Error != nil {
 		r.Outcome.Code, r.Outcome.Message = last.Error.Code, last.Error.Message
 	}
-	r.Gates, err = s.gates(before+1, c.Seq)
-	return r, err == nil, err
+	r.Gates, err = s.gates(before+1, seq, func(e id.EntryID) bool {
+		owner, child := whose[e]
+		return owner == strand || !child && strand == session.MainStrand
+	})
+	return r, err
 }
 
-// gates collects the records of the calls between two rows.
-func (s sessionSource) gates(from, to int64) ([]wire.GateRecord, error) {
+// gates collects the records of a strand's calls between two rows.
+func (s sessionSource) gates(from, to int64, mine func(id.EntryID) bool) ([]wire.GateRecord, error) {
 	found := []wire.GateRecord{}
 	for {
 		rows, err := s.Entries(from, to, pageRows)
@@ -169,7 +245,7 @@ func (s sessionSource) gates(from, to int64) ([]wire.GateRecord, error) {
 		for _, e := range rows {
 			from = e.Seq + 1
 			msg, ok := e.Body.(entry.Message)
-			if !ok {
+			if !ok || !mine(e.ID) {
 				continue
 			}
 			if r, ok := msg.Message.(*message.ToolResult); ok {
@@ -182,4 +258,84 @@ func (s sessionSource) gates(from, to int64) ([]wire.GateRecord, error) {
 			return found, nil
 		}
 	}
+}
+
+// Children reads the lineages, and what each child works on.
+func (s sessionSource) Children() ([]Child, error) {
+	cells, err := s.session.Rows().Registers(register.FactCustom, agency.LineagePrefix)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]Child, 0, len(cells))
+	for _, cell := range cells {
+		c := Child{Strand: agency.StrandOfLineage(cell.Key)}
+		if c.Lineage, err = agency.DecodeLineage(cell.Value); err != nil {
+			return nil, err
+		}
+		leaf, _, err := s.session.StrandLeaf(c.Strand)
+		if err != nil {
+			return nil, err
+		}
+		state, _, err := s.session.StrandState(c.Strand)
+		if err != nil {
+			return nil, err
+		}
+		c.Leaf, c.Op = leaf.Value, state.Value.CurrentOperation
+		if !c.Op.IsZero() {
+			c.Began = c.Op.Time()
+			if c.Run, err = s.askedRun(c.Op); err != nil {
+				return nil, err
+			}
+		}
+		out = append(out, c)
+	}
+	slices.SortFunc(out, func(a, b Child) int {
+		return cmp.Or(cmp.Compare(a.Lineage.SpawnedAt, b.Lineage.SpawnedAt), cmp.Compare(a.Strand, b.Strand))
+	})
+	return out, nil
+}
+
+// pathRows is how many rows of a branch are read at a time.
+const pathRows = 32
+
+// Path reads a branch in pages, since most often only its end is new.
+func (s sessionSource) Path(from, to id.EntryID, known func(id.EntryID) bool) (out []id.EntryID, err error) {
+	var before *int64
+	for !from.IsZero() {
+		rows, err := s.session.Rows().ScanBranch(storage.BranchQuery{Start: from, StopAtID: to, Cursor: before, Limit: new(pathRows)})
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range rows {
+			if known(e.ID) {
+				return out, nil
+			}
+			out = append(out, e.ID)
+			before = new(e.Seq)
+			if e.ID == to {
+				return out, nil
+			}
+		}
+		if len(rows) == 0 {
+			break
+		}
+	}
+	return out, nil
+}
+
+// Jobs reads the records of jobs.
+func (s sessionSource) Jobs() ([]JobRow, error) {
+	cells, err := s.session.Rows().Registers(register.FactCustom, job.Prefix)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]JobRow, len(cells))
+	for i, c := range cells {
+		out[i].Seq = c.Seq
+		if out[i].Job, err = job.Decode(c.Value); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(out, func(a, b JobRow) int { return cmp.Compare(a.Seq, b.Seq) })
+	return out, nil
 }

@@ -76,13 +76,19 @@ type subscriber struct {
 	hub       *hub
 	minted    minted
 	queue     *queue
-	cursor    wire.Cursor // behind the newest replay frame that was written
-	stated    id.OpID     // of the newest run start that was written
-	tools     []Tool      // that this run is offered
-	following bool        // what is replayed was just committed
+	cursor    wire.Cursor       // behind the newest replay frame that was written
+	stated    map[string]stated // of each strand, the newest run start that was written
+	tasks     string            // the key of the newest background that was written
+	following bool              // what is replayed was just committed
 	out       http.ResponseWriter
 	rc        *http.ResponseController
 	buf       []byte
+}
+
+// stated is a run start that was written.
+type stated struct {
+	op    id.OpID
+	tools []Tool // that this run is offered
 }
 
 // run replays up to head, states the levels, and then follows the queue. It ends
@@ -194,8 +200,8 @@ func (s *subscriber) beside(f wire.Frame) error {
 	}
 	switch b := f.Body.(type) {
 	case wire.ToolCall:
-		if !s.stated.IsZero() {
-			s.write(passing(f.Session, f.Strand, s.stated, "disclosure/"+f.ID, disclose(s.tools, b)))
+		if run, ok := s.stated[f.Strand]; ok {
+			s.write(passing(f.Session, f.Strand, run.op, "disclosure/"+f.ID, disclose(run.tools, b)))
 		}
 	case wire.TurnEnd:
 		return s.level(leveled{strand: f.Strand, usage: new(turnUsage(b))})
@@ -233,11 +239,14 @@ func (s *subscriber) levels() ([]leveled, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := s.minted.whose.refresh(s.minted.source); err != nil {
+		return nil, err
+	}
 	var out []leveled
 	// A gauge is left out where a row behind it cannot be read: who runs or reads the
 	// session is told of that, and a subscription at its head needs none of it.
 	if newest, err := s.minted.source.Newest(newestRows); err == nil {
-		if u, ok := lastTurn(newest); ok {
+		if u, ok := lastTurn(s.minted.whose.main(newest)); ok {
 			out = append(out, leveled{strand: session.MainStrand, usage: &u})
 		}
 	}
@@ -247,7 +256,12 @@ func (s *subscriber) levels() ([]leveled, error) {
 	if stopped != nil {
 		out = append(out, leveled{strand: session.MainStrand, op: stopped.op, stopped: stopped})
 	}
-	return out, nil
+	for _, c := range s.minted.whose.children {
+		if !c.Op.IsZero() {
+			out = append(out, leveled{strand: c.Strand, op: c.Op})
+		}
+	}
+	return append(out, leveled{beside: true}), nil
 }
 
 // level states one level, unless it is the one stated last.
@@ -260,15 +274,53 @@ func (s *subscriber) level(l leveled) error {
 		s.write(s.hub.levelFrame("usage/"+l.usage.Entry.String(), l.strand, id.OpID{}, *l.usage))
 		return nil
 	}
-	if l.op == s.stated {
+	if l.beside {
+		return s.besides(l)
+	}
+	if l.op == s.stated[l.strand].op {
 		return nil
 	}
 	with, err := s.hub.resident.Level(l.strand)
 	if err != nil {
 		return err
 	}
-	s.stated, s.tools = l.op, with.Tools
+	if s.stated == nil {
+		s.stated = map[string]stated{}
+	}
+	s.stated[l.strand] = stated{l.op, with.Tools}
 	s.write(s.hub.levelFrame("run/"+l.op.String(), l.strand, l.op, manifest(with)))
+	return nil
+}
+
+// besides states what works beside the conversation, and tells of what just began.
+func (s *subscriber) besides(l leveled) error {
+	src := s.minted.source
+	now, err := working(src)
+	if err != nil {
+		return err
+	}
+	if l.job != "" || !l.op.IsZero() {
+		children, jobs, err := besides(src)
+		if err != nil {
+			return err
+		}
+		for _, c := range children {
+			if c.Op == l.op && !l.op.IsZero() {
+				s.write(taskStarted(s.hub.session, c))
+			}
+		}
+		for _, j := range jobs {
+			if j.Job.ID == l.job {
+				s.write(jobStarted(s.hub.session, j.Job))
+			}
+		}
+	}
+	key := backgroundKey(now)
+	if key == s.tasks || s.tasks == "" && len(now.Tasks) == 0 {
+		return nil
+	}
+	s.tasks = key
+	s.write(s.hub.levelFrame(key, "", id.OpID{}, now))
 	return nil
 }
 

@@ -148,9 +148,9 @@ const (
 
 // CancelCauses is the closed set.
 var CancelCauses = of("why something was cancelled from outside",
-	planned(CancelledByPerson),
+	minted(CancelledByPerson, "server"),
 	minted(CancelledByParent, "machine/agency"),
-	minted(CancelledByBudget, "machine/agency"),
+	minted(CancelledByBudget, "machine/agency", "server"),
 	planned(CancelledByNewer),
 	planned(CancelledByShutdown),
 	planned(CancelledByLease),

@@ -12,8 +12,8 @@ const (
 
 // TaskKinds is the closed set.
 var TaskKinds = of("what works in the background",
-	planned(TaskShell),
-	planned(TaskAgent),
+	minted(TaskShell, "server"),
+	minted(TaskAgent, "server"),
 	planned(TaskWorkflow),
 )
 
@@ -34,14 +34,14 @@ const (
 
 // BackgroundStatuses is the closed set.
 var BackgroundStatuses = of("the state of a task in the background",
-	planned(BackgroundStarting),
-	planned(BackgroundRunning),
+	minted(BackgroundStarting, "server"),
+	minted(BackgroundRunning, "server"),
 	planned(BackgroundPaused),
-	planned(BackgroundDraining),
-	planned(BackgroundCompleted),
-	planned(BackgroundFailed),
-	planned(BackgroundKilled),
-	planned(BackgroundLost),
+	minted(BackgroundDraining, "server"),
+	minted(BackgroundCompleted, "server"),
+	minted(BackgroundFailed, "server"),
+	minted(BackgroundKilled, "server"),
+	minted(BackgroundLost, "server"),
 )
 
 // Ended reports whether a status is a last one. A word that is not known is not.

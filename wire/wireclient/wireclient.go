@@ -154,6 +154,17 @@ func (c *Client) Page(ctx context.Context, s id.SessionID, from wire.From, limit
 	return read(ctx, c, "read the session", wire.GetPage, s, url.Values{"after": {from.String()}, "limit": {strconv.Itoa(limit)}})
 }
 
+// Background lists what works, worked and rests beside the conversation.
+func (c *Client) Background(ctx context.Context, s id.SessionID) (wire.Background, error) {
+	return read(ctx, c, "list what works in the background", wire.GetBackground, s, nil)
+}
+
+// StopTask ends what works beside the conversation.
+func (c *Client) StopTask(ctx context.Context, s id.SessionID, q wire.StopTask) (wire.StopReceipt, error) {
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "stop the task", wire.PostStopTask, s, q)
+}
+
 // Check walks a session and names every broken invariant.
 func (c *Client) Check(ctx context.Context, s id.SessionID) (wire.CheckReport, error) {
 	return ask(ctx, c, "check the session", wire.PostCheck, s, wire.CheckSession{})
