@@ -70,8 +70,10 @@ func (st *step) taskNotification(b wire.TaskNotification) {
 	default:
 		st.show(plane.TaskClosed{Notification: b})
 	}
-	told := b.Injected != nil && *b.Injected
-	if st.book.fed.add(key) && b.Injected != nil && !told {
+	if b.Injected == nil {
+		return // whether the model was told is not known: nothing is owed, and nothing settled
+	}
+	if st.book.fed.add(key) && !*b.Injected {
 		st.show(plane.CompletionDue{Task: b.Task, Text: project.TaskXML(b)})
 	}
 }

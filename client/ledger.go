@@ -114,6 +114,9 @@ func (s *State) Import(data []byte) error {
 	if !l.Open {
 		s.ending = plane.Lost{Why: plane.Earlier}
 	}
+	if len(l.Denials) == 0 {
+		l.Denials = nil // as in a state that has seen none
+	}
 	s.book = book{denials: l.Denials, entry: l.Entry, texts: l.Texts, answer: l.Answer, shown: l.Shown, fed: l.Fed, workflows: l.Workflows}
 	for _, x := range l.Calls {
 		s.book.calls = append(s.book.calls, call{id: x.ID, name: x.Name, input: x.Input})
@@ -165,7 +168,9 @@ func (s *State) recall(m sdkmsg.Message) {
 	case sdkmsg.TaskNotification:
 		key := project.LineKey(m)
 		b.shown.add(key)
-		b.fed.add(key)
+		if f := m.Loom; f != nil && f.Injected != nil && *f.Injected {
+			b.fed.add(key)
+		}
 	case sdkmsg.Init, sdkmsg.CompactBoundary, sdkmsg.Informational, sdkmsg.PermissionDenied, sdkmsg.Unknown:
 	}
 }

@@ -141,12 +141,7 @@ func CardOf(use sdkmsg.ToolUse, carrier *sdkmsg.User) Card {
 	if !ok {
 		return c
 	}
-	c.Text = result.Content.Texts()
-	for _, b := range result.Content {
-		if _, image := b.(sdkmsg.Image); image {
-			c.Images++
-		}
-	}
+	c.Text, c.Images = result.Content.Texts(), imagesOf(carrier, result)
 	if d := decoders[use.Name]; d != nil && carrier.ToolUseResult != nil && carrier.ToolUseResult.Kind() == jsonv.Object {
 		c.Facts = d(*carrier.ToolUseResult)
 	}
@@ -158,6 +153,19 @@ func CardOf(use sdkmsg.ToolUse, carrier *sdkmsg.User) Card {
 		c.Hunks = changeOf(use)
 	}
 	return c
+}
+
+// imagesOf is what is said to have come; in a transcript of others, what has a place.
+func imagesOf(u *sdkmsg.User, r sdkmsg.ToolResult) (n int64) {
+	if u.Loom != nil {
+		return u.Loom.Images
+	}
+	for _, b := range r.Content {
+		if _, image := b.(sdkmsg.Image); image {
+			n++
+		}
+	}
+	return n
 }
 
 func resultOf(u *sdkmsg.User, callID string) (sdkmsg.ToolResult, bool) {

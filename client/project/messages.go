@@ -13,13 +13,25 @@ import (
 func Prompt(b wire.UserMessage) sdkmsg.User {
 	facts := &sdkmsg.UserFacts{Entry: b.Entry.String(), Bytes: &b.Bytes, Images: int64(b.Images), Author: authorOf(b.Author)}
 	u := sdkmsg.User{Message: sdkmsg.Input{Role: "user", Content: sdkmsg.Content{sdkmsg.TextBlock{Text: b.Text}}}, ParentToolUseID: sdkmsg.Null(), Loom: facts}
-	for range b.Images {
-		u.Message.Content = append(u.Message.Content, sdkmsg.Image{})
-	}
+	u.Message.Content = append(u.Message.Content, places(b.Images)...)
 	if b.Author != nil {
 		u.Origin = &sdkmsg.Origin{Kind: originOf(b.Author.Kind)}
 	}
 	return u
+}
+
+// maxPlaces is how many images of a message have a place in its line: more than any
+// model takes. The count beside the line says how many there are.
+const maxPlaces = 1000
+
+// places stand for images, which are kept elsewhere. The number is a claim of the other
+// side: it never decides alone how much is made.
+func places(images int) sdkmsg.Content {
+	places := make(sdkmsg.Content, max(0, min(images, maxPlaces)))
+	for i := range places {
+		places[i] = sdkmsg.Image{}
+	}
+	return places
 }
 
 // originOf is the kind of an author in the transcript's vocabulary. A kind that it
@@ -73,15 +85,13 @@ func Call(b wire.ToolCall) sdkmsg.Assistant {
 // Answered is the result of a call. The block holds what the model is given; what is
 // told beside it stands on the envelope.
 func Answered(b wire.ToolResult) sdkmsg.User {
-	content := make(sdkmsg.Content, 0, len(b.Text)+b.Images)
+	content := make(sdkmsg.Content, 0, len(b.Text))
 	facts := &sdkmsg.UserFacts{Entry: b.Entry.String(), Images: int64(b.Images), Tool: b.Name, StructuredBytes: b.StructuredBytes}
 	for _, t := range b.Text {
 		content = append(content, sdkmsg.TextBlock{Text: t.Text})
 		facts.TextBytes = append(facts.TextBytes, t.Bytes)
 	}
-	for range b.Images {
-		content = append(content, sdkmsg.Image{})
-	}
+	content = append(content, places(b.Images)...)
 	if b.Gate != nil {
 		facts.Gate = new(gateFacts("", *b.Gate))
 	}
