@@ -82,6 +82,9 @@ func (e *Engine) spawn(c agency.Caller, callID, child string, q agency.SpawnRequ
 		return agency.Spawn{}, err
 	}
 	next := config.Value
+	if e.cfg.Subagent != nil {
+		next.Model, next.ThinkingLevel = e.cfg.Subagent(next.Model, next.ThinkingLevel)
+	}
 	if next.ActiveToolNames, err = limits.Tools(next.ActiveToolNames, q.Tools, census.Depth+1); err != nil {
 		return agency.Spawn{}, err
 	}

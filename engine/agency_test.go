@@ -216,6 +216,31 @@ func TestAnAgentIsStartedAndItsResultIsRead(t *testing.T) {
 	settled(t, w)
 }
 
+func TestAnAgentBeginsWithTheModelOfItsRole(t *testing.T) {
+	w := newWorld()
+	small := machine.ModelRef{Provider: "house", ModelID: "small"}
+	var asked []machine.ModelRef
+	p := troupe(t, w, map[string][]turn{
+		"boss":   {callTools("spawn"), callTools("wait"), say("thanks")},
+		"worker": {say("42")},
+	}, map[string]doing{"spawn": spawning("worker"), "wait": waiting(t)}, func(c *engine.Config) {
+		c.Subagent = func(parent machine.ModelRef, level machine.ThinkingLevel) (machine.ModelRef, machine.ThinkingLevel) {
+			asked = append(asked, parent)
+			return small, machine.ThinkingLow
+		}
+	})
+	finish(t, p, prompt(t, p, text("part:boss")))
+	boss, _, err := p.Session().StrandConfig(session.MainStrand)
+	if err != nil || len(asked) != 1 || asked[0] != boss.Value.Model || boss.Value.Model == small {
+		t.Errorf("the boss has %+v, asked of %v, %v", boss.Value, asked, err)
+	}
+	kid, _, err := p.Session().StrandConfig(children(p.Engine, session.MainStrand)[0].Strand)
+	if err != nil || kid.Value.Model != small || kid.Value.ThinkingLevel != machine.ThinkingLow {
+		t.Errorf("the child has %+v, %v", kid.Value, err)
+	}
+	settled(t, w)
+}
+
 func TestLimitsOfAgents(t *testing.T) {
 	var many []string
 	for range 9 {

@@ -33,6 +33,10 @@ type Config struct {
 
 	Agency agency.Limits // of what agents may start; zero: they start nothing
 
+	// Subagent says with which model an agent begins, and how much it is asked to
+	// reason, given those of its parent; nil: with the same.
+	Subagent func(machine.ModelRef, machine.ThinkingLevel) (machine.ModelRef, machine.ThinkingLevel)
+
 	Summaries  Summaries
 	Summarizer func(machine.ModelRef) machine.ModelRef // which model writes summaries for a strand of another; nil: its own
 

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/loom-run/loom/config"
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/message"
@@ -46,7 +47,7 @@ func (c *cast) Choose(string) (Chosen, error) {
 
 func (c *cast) Keys() []string { return nil }
 
-func (c *cast) Summarizer() (machine.ModelRef, bool) { return machine.ModelRef{}, false }
+func (c *cast) Role(config.Role) (Chosen, bool) { return Chosen{}, false }
 
 func (c *cast) Resolve(machine.ModelRef) (provider.Model, provider.Provider, error) {
 	return provider.Model{API: "cast", Identity: provider.Identity{Provider: "cast", ModelID: "m"}}, c, nil

@@ -99,13 +99,15 @@ func (c *Catalogued) Choose(spec string) (Chosen, error) {
 	if err != nil {
 		return Chosen{}, err
 	}
-	chosen := Chosen{
-		Ref: machine.ModelRef{Provider: choice.Model.Provider, ModelID: choice.Model.ModelID}, Thinking: machine.ThinkingOff, Reason: choice.Reason,
+	return chosen(choice.Model.Identity, choice.Thinking, choice.Reason), nil
+}
+
+func chosen(model provider.Identity, thinking provider.Thinking, why catalogue.Reason) Chosen {
+	c := Chosen{Ref: machine.ModelRef(model), Thinking: machine.ThinkingOff, Reason: why}
+	if thinking.Known() {
+		c.Thinking = machine.ThinkingLevel(thinking)
 	}
-	if choice.Thinking.Known() {
-		chosen.Thinking = machine.ThinkingLevel(choice.Thinking)
-	}
-	return chosen, nil
+	return c
 }
 
 // absoluteRecording makes the path of a recording one that leads to the same file
@@ -152,10 +154,10 @@ func (c *Catalogued) Probe(ctx context.Context, spec string) (*message.Assistant
 	return c.catalogue.Probe(ctx, absoluteRecording(spec), c.ports)
 }
 
-// Summarizer is the model that writes summaries, where a role says so.
-func (c *Catalogued) Summarizer() (machine.ModelRef, bool) {
-	model, ok := c.catalogue.Role(config.Summarize)
-	return machine.ModelRef(model), ok
+// Role implements Models.
+func (c *Catalogued) Role(role config.Role) (Chosen, bool) {
+	model, thinking, ok := c.catalogue.Role(role)
+	return chosen(model, thinking, catalogue.Role), ok
 }
 
 // Keys implements Models.
@@ -192,11 +194,9 @@ func NoModels(why error) Models { return noModels{why} }
 
 type noModels struct{ why error }
 
-func (n noModels) Choose(string) (Chosen, error) { return Chosen{}, n.why }
-func (n noModels) Keys() []string                { return nil }
-func (n noModels) Summarizer() (machine.ModelRef, bool) {
-	return machine.ModelRef{}, false
-}
+func (n noModels) Choose(string) (Chosen, error)   { return Chosen{}, n.why }
+func (n noModels) Keys() []string                  { return nil }
+func (n noModels) Role(config.Role) (Chosen, bool) { return Chosen{}, false }
 func (n noModels) Resolve(machine.ModelRef) (provider.Model, provider.Provider, error) {
 	return provider.Model{}, nil, n.why
 }

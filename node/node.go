@@ -38,6 +38,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/loom-run/loom/config"
 	"github.com/loom-run/loom/core/clock"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/tx"
@@ -58,9 +59,8 @@ type Models interface {
 	Choose(spec string) (Chosen, error)
 	// Keys are the secrets of providers that are known by now, as name=value.
 	Keys() []string
-	// Summarizer is the model that writes summaries; ok is false where each strand's
-	// own does.
-	Summarizer() (ref machine.ModelRef, ok bool)
+	// Role is the model that plays a role; ok is false where nobody named one.
+	Role(config.Role) (c Chosen, ok bool)
 }
 
 // Config is what a node works with.
@@ -87,10 +87,19 @@ func DefaultRetry() machine.RetryPolicy {
 
 // summarizer is the model that writes the summaries of a strand.
 func (n *Node) summarizer(own machine.ModelRef) machine.ModelRef {
-	if ref, ok := n.cfg.Models.Summarizer(); ok {
-		return ref
+	if c, ok := n.cfg.Models.Role(config.Summarize); ok {
+		return c.Ref
 	}
 	return own
+}
+
+// subagent is the model that an agent begins with, and how much it is asked to
+// reason: those of its parent where no role says otherwise.
+func (n *Node) subagent(parent machine.ModelRef, thinking machine.ThinkingLevel) (machine.ModelRef, machine.ThinkingLevel) {
+	if c, ok := n.cfg.Models.Role(config.Subagent); ok {
+		return c.Ref, c.Thinking
+	}
+	return parent, thinking
 }
 
 // ErrUnknownSession is a session that has no file.

@@ -11,7 +11,37 @@ import (
 
 	"github.com/loom-run/loom/config"
 	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/provider/catalogue"
 )
+
+func TestRolesSayWhoWritesSummariesAndHowAgentsBegin(t *testing.T) {
+	own := machine.ModelRef{Provider: "demo", ModelID: "demo"}
+	model := func(name, more string) string {
+		return "[models." + name + "]\ndialect = \"openai\"\nmodel_id = \"m\"\nbase_url = \"http://localhost:1/v1\"\ncontext_window = 1000\nmax_output_tokens = 100\n" + more
+	}
+	for text, want := range map[string][2]string{
+		"": {"demo/demo", "demo/demo high"},
+		model("a", "") + model("b", "thinking = \"low\"\n") + "[roles]\nmain = [\"a\"]\nsummarize = [\"a\", \"b\"]\nsubagent = [\"b\", \"a\"]\n": {"a/m", "b/m low"},
+		model("a", "") + "[roles]\nmain = [\"a\"]\nsubagent = [\"a\"]\n":                                                                         {"demo/demo", "a/m off"},
+	} {
+		file, err := config.Decode([]byte(text), catalogue.Builtin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		models, err := Catalogue(ModelsConfig{File: file, Now: func() int64 { return 0 }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := &Node{cfg: Config{Models: models}}
+		summarizer := n.summarizer(own)
+		agent, thinking := n.subagent(own, machine.ThinkingHigh)
+		got := [2]string{summarizer.Provider + "/" + summarizer.ModelID, agent.Provider + "/" + agent.ModelID + " " + string(thinking)}
+		if got != want {
+			t.Errorf("%q, not %q with\n%s", got, want, text)
+		}
+		_ = models.Close()
+	}
+}
 
 func TestTheFileIsFoundWhereItIsLookedFor(t *testing.T) {
 	const text = "[retry]\nattempts = 3\n"

@@ -263,7 +263,7 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 			Compaction: machine.CompactionSettings{Enabled: true, ReserveTokens: machine.DefaultReserveTokens, KeepRecentTokens: machine.DefaultKeepRecentTokens},
 		},
 		Retry: s.node.cfg.Retry, Agency: agency.DefaultLimits(),
-		Summarizer: s.node.summarizer, Meter: s.node.cfg.Meter.Session(s.id),
+		Summarizer: s.node.summarizer, Subagent: s.node.subagent, Meter: s.node.cfg.Meter.Session(s.id),
 	})
 	if err != nil {
 		return err

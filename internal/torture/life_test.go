@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/loom-run/loom/config"
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/message"
@@ -120,7 +121,7 @@ func (models) Choose(string) (node.Chosen, error) {
 
 func (models) Keys() []string { return nil }
 
-func (models) Summarizer() (machine.ModelRef, bool) { return machine.ModelRef{}, false }
+func (models) Role(config.Role) (node.Chosen, bool) { return node.Chosen{}, false }
 
 func (m models) Resolve(machine.ModelRef) (provider.Model, provider.Provider, error) {
 	return scripted.Model, m.Provider, nil

@@ -183,14 +183,14 @@ func (c *Catalogue) standard() (Choice, error) {
 	return c.choice(ofDemo(), NoKey)
 }
 
-// Role is the model that stands first in a role; ok is false where the file names none.
-func (c *Catalogue) Role(role config.Role) (id provider.Identity, ok bool) {
+// Role is the model that stands first in a role, and how much it is asked to reason; ok is false where the file names none.
+func (c *Catalogue) Role(role config.Role) (id provider.Identity, thinking provider.Thinking, ok bool) {
 	chain := c.roles[role]
 	if len(chain) == 0 {
-		return provider.Identity{}, false
+		return provider.Identity{}, "", false
 	}
 	r, err := c.named(chain[0])
-	return r.model.Identity, err == nil
+	return r.model.Identity, r.thinking, err == nil
 }
 
 // Find finds the model of a stored identity.

@@ -130,6 +130,16 @@ func TestNamesLeadToModels(t *testing.T) {
 	}
 }
 
+func TestARoleIsPlayedByTheHeadOfItsChain(t *testing.T) {
+	cat := of(t, file, environment("A_KEY", testKey))
+	for role, want := range map[config.Role]string{config.Main: "sonnet/claude-x high true", config.Summarize: "local/qwen  true", config.Subagent: "/  false"} {
+		model, thinking, ok := cat.Role(role)
+		if got := fmt.Sprintf("%s %s %v", model, thinking, ok); got != want {
+			t.Errorf("%s: %s", role, got)
+		}
+	}
+}
+
 func TestAProfileHasItsOwnRoles(t *testing.T) {
 	cheap := func(c *catalogue.Config) { c.Profile = "cheap" }
 	got, err := of(t, file, environment("A_KEY", testKey), cheap).Choose("")
