@@ -194,6 +194,9 @@ func Erase(root Root, e Erasure) (Receipt, error) {
 	if !e.All && !listed(places, e.Session) {
 		return Receipt{}, &ErrUnknownSession{e.Session}
 	}
+	if !e.DryRun {
+		root.sweep()
+	}
 	r := Receipt{At: root.Clock(), DryRun: e.DryRun, All: e.All, Session: e.Session, Coded: e.Needle.Coded()}
 	for _, s := range slices.Concat([]Store{sessions{}, exports{}, recordings{}}, root.Stores, []Store{remains{}}) {
 		r.Accounts = append(r.Accounts, s.Erase(w)...)

@@ -164,11 +164,11 @@ func exportFault(err error) string {
 }
 
 func (w *Work) inExport(k known, a *Account) (err error) {
-	dir, err := w.root.stage()
+	dir, clear, err := w.root.stage()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, clear()) }()
 	f, err := os.Open(k.Path)
 	if err != nil {
 		return err

@@ -62,6 +62,7 @@ func Export(root Root, s id.SessionID, path string) (Exported, error) {
 		return Exported{}, err
 	}
 	defer giveBack()
+	root.sweep()
 	return exportTo(root, p, path)
 }
 
@@ -78,19 +79,12 @@ func find(root Root, s id.SessionID) (Place, error) {
 	return Place{}, &ErrUnknownSession{s}
 }
 
-// stageName begins the names of folders in which files are put together. What a
-// killed process left there is found by an erasure.
-const stageName = "stage-"
-
-// stage makes a folder that only its owner may look into.
-func (r Root) stage() (dir string, err error) { return os.MkdirTemp(r.Dir, stageName) }
-
 func exportTo(root Root, p Place, path string) (done Exported, err error) {
-	dir, err := root.stage()
+	dir, clear, err := root.stage()
 	if err != nil {
 		return Exported{}, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, clear()) }()
 	e := sqlite.Export{Path: p.File, To: filepath.Join(dir, "session"), Op: root.Owner(), Clock: root.Clock}
 	digest, err := sqlite.ExportClosed(e)
 	if err != nil {
@@ -304,11 +298,12 @@ func (e *ErrSessionExists) Error() string {
 // Import makes a session of an export, after all of it was verified. at says where a
 // session of that id lies.
 func Import(root Root, from io.Reader, at func(id.SessionID) Place) (done Imported, err error) {
-	dir, err := root.stage()
+	root.sweep()
+	dir, clear, err := root.stage()
 	if err != nil {
 		return Imported{}, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	defer func() { err = errors.Join(err, clear()) }()
 	m, _, err := unpack(bufio.NewReaderSize(from, 1<<16), dir)
 	if err != nil {
 		return Imported{}, err

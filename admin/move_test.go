@@ -1,12 +1,15 @@
 package admin_test
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -450,19 +453,49 @@ func TestAnImportedSessionWorksWhereItIsTold(t *testing.T) {
 	}
 }
 
-func TestWhatAKilledMoveLeftIsToldAsThat(t *testing.T) {
+// TestWhatAKilledMoveLeftIsSwept kills a process that moves a session, and erases. The
+// stage of one that is at work stays.
+func TestWhatAKilledMoveLeftIsSwept(t *testing.T) {
 	w := newWorld(t)
-	dir := filepath.Join(w.dir, "stage-1")
-	if err := os.Mkdir(dir, 0o700); err != nil {
+	cmd := exec.Command(os.Args[0])
+	cmd.Env, cmd.Stderr = append(os.Environ(), stagingEnv+"="+w.dir), os.Stderr
+	out := must(cmd.StdoutPipe())
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(dir, "session"), secret)
-	for _, a := range w.erase(admin.Erasure{Needle: needleOf(t, secret), All: true}).Accounts {
-		if a.Subject == "stage-1/session" && a.Outcome == admin.Unreachable && strings.Contains(a.Reason, "killed, or is at work; remove its folder") {
-			return
-		}
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() {
+		t.Fatal("it said nothing")
 	}
-	t.Error("it is not told")
+	busy, left := lines.Text(), filepath.Join(w.dir, "stage-1")
+	if err := os.Mkdir(left, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(left, "session"), secret)
+	erase := func(dry bool) admin.Receipt {
+		return w.erase(admin.Erasure{Needle: needleOf(t, secret), All: true, DryRun: dry})
+	}
+	there := func() (names []string) {
+		for _, d := range must(os.ReadDir(w.dir)) {
+			if strings.HasPrefix(d.Name(), "stage-") {
+				names = append(names, filepath.Join(w.dir, d.Name()))
+			}
+		}
+		return names
+	}
+	if r := erase(true); r.Worst() != admin.Unreachable || len(there()) != 2 {
+		t.Errorf("a dry run left %v: %s", there(), r.Append(nil))
+	}
+	if r := erase(false); r.Worst() != admin.Clean || !slices.Equal(there(), []string{busy}) {
+		t.Errorf("beside one at work, there are %v: %s", there(), r.Append(nil))
+	}
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = cmd.Wait() // it was killed
+	if r := erase(false); r.Worst() != admin.Clean || there() != nil {
+		t.Errorf("after the kill there are %v: %s", there(), r.Append(nil))
+	}
 }
 
 // An import must not fail otherwise than by a refusal, and leave nothing then.

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -23,11 +24,48 @@ import (
 // rootEnv makes this binary a process that erases from a root.
 const rootEnv = "LOOM_TEST_ERASE"
 
+// stagingEnv makes this binary a process that has a stage in a root until it is killed.
+const stagingEnv = "LOOM_TEST_STAGE"
+
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(rootEnv); dir != "" {
 		os.Exit(eraseAlone(dir))
 	}
+	if dir := os.Getenv(stagingEnv); dir != "" {
+		os.Exit(stageUntilKilled(dir))
+	}
 	os.Exit(m.Run())
+}
+
+// stageUntilKilled imports from a pipe that nobody writes to, and says where its stage is.
+func stageUntilKilled(dir string) int {
+	in, _, err := os.Pipe()
+	if err != nil {
+		fmt.Println(err)
+		return 1
+	}
+	_, err = admin.Import(admin.Root{Dir: dir, Clock: func() int64 { return time.Now().UnixMilli() }}, saying{in, dir}, nil)
+	fmt.Println(err)
+	return 1
+}
+
+// saying says what stages there are once somebody reads from it.
+type saying struct {
+	io.Reader
+	dir string
+}
+
+func (s saying) Read(p []byte) (int, error) {
+	all, err := os.ReadDir(s.dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, d := range all {
+		if strings.HasPrefix(d.Name(), "stage-") {
+			fmt.Println(filepath.Join(s.dir, d.Name()))
+		}
+	}
+	return s.Reader.Read(p)
 }
 
 // eraseAlone says that it begins, and that it is done.
