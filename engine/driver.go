@@ -52,6 +52,7 @@ type Driver struct {
 	working  bool
 	parked   string // the gates that the strand was last seen parked on; empty for none
 	err      error
+	changed  chan struct{} // closed and replaced when an operation ends or pauses, or the strand stops
 
 	cache branchCache // used by the generation in flight, and by a measure while there is none
 
@@ -98,7 +99,23 @@ type flight struct {
 }
 
 func newDriver(e *Engine, strand string) *Driver {
-	return &Driver{e: e, strand: strand, bell: make(chan struct{}, 1), flights: make(map[string]*flight), fuel: fuel}
+	return &Driver{e: e, strand: strand, bell: make(chan struct{}, 1), flights: make(map[string]*flight), changed: make(chan struct{}), fuel: fuel}
+}
+
+// next is closed when something of the strand changes that others wait for.
+func (d *Driver) next() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.changed
+}
+
+// wake tells those who wait for the strand, and those who wait for any.
+func (d *Driver) wake() {
+	d.mu.Lock()
+	close(d.changed)
+	d.changed = make(chan struct{})
+	d.mu.Unlock()
+	d.e.wake()
 }
 
 // Ring wakes the driver. Losing a ring costs nothing but time.
@@ -200,7 +217,7 @@ func (d *Driver) tellStopped() {
 		op, _, _ = d.open() // absent when that cannot be read either
 	}
 	d.e.observe(StrandStopped{d.strand, op, d.failure()})
-	d.e.wake()
+	d.wake()
 }
 
 // Step makes one pass: load, decide, act. spawn starts a worker for an effect.
@@ -251,7 +268,7 @@ func (d *Driver) step(spawn func(func())) (Pass, error) {
 			d.current = id.OpID{}
 			d.forget()
 			d.e.ringChildren(d.strand)
-			d.e.wake()
+			d.wake()
 		})
 	case machine.AwaitEffect:
 		pass, err := d.await(l, a.Key)

@@ -35,7 +35,7 @@ type Engine struct {
 	mu      sync.Mutex // guards what follows
 	drivers map[string]*Driver
 	active  int           // drivers with an open operation, and jobs
-	changed chan struct{} // closed and replaced when an operation ends or a strand stops
+	changed chan struct{} // closed and replaced when an operation of any strand ends or a strand stops
 	jobs    map[string]*liveJob
 	closed  bool
 	driven  map[string]bool // the strands that have a driver; nil until Start
@@ -233,10 +233,9 @@ func (e *Engine) Abort(strand string) (op id.OpID, ok bool, err error) {
 // Await blocks until an operation has a result, is paused ([*Paused]), its strand
 // stopped, or ctx ends. An operation that is not there is ErrNoOperation.
 func (e *Engine) Await(ctx context.Context, strand string, op id.OpID) (machine.LastResult, error) {
+	d := e.Driver(strand)
 	for {
-		e.mu.Lock()
-		changed := e.changed
-		e.mu.Unlock()
+		changed := d.next() // of this strand alone: many wait, and each ends once
 		r, ok, err := e.cfg.Session.OperationResult(op)
 		if err != nil || ok {
 			return r.Value, err

@@ -72,7 +72,7 @@ func (d *Driver) park(l loaded, a machine.Park) Pass {
 	d.current = id.OpID{}
 	if d.parkedOn(gates) {
 		d.e.observe(RunPaused{d.strand, l.op.ID, a.Pauses})
-		d.e.wake()
+		d.wake()
 	}
 	return Pass{Parked, a.Until}
 }
