@@ -21,6 +21,7 @@ import (
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/machine"
@@ -28,6 +29,7 @@ import (
 	"github.com/loom-run/loom/policy"
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/session"
+	"github.com/loom-run/loom/storage"
 )
 
 var update = flag.Bool("update", false, "rewrite what the scripts in testdata want")
@@ -204,7 +206,7 @@ func (p *play) do(line string) {
 		if _, err := p.slot.Prompt(Opening{}, session.MainStrand, engine.Prompt{Content: []message.UserBlock{message.Text{Text: rest}}}); err != nil {
 			p.t.Fatal(err)
 		}
-	case "await": // hang, job (all are over), output TEXT (of a job), or rest (of the main strand)
+	case "await": // hang, job (all are over), calls WORDS (in arguments of calls that are on at the same time), output TEXT (of a job), or rest (of the main strand)
 		p.await(rest)
 	case "touch":
 		if err := os.WriteFile(filepath.Join(p.cwd, rest), nil, 0o600); err != nil {
@@ -230,6 +232,10 @@ func (p *play) do(line string) {
 }
 
 func (p *play) await(what string) {
+	if words, ok := strings.CutPrefix(what, "calls "); ok {
+		p.awaitCalls(strings.Fields(words))
+		return
+	}
 	if text, ok := strings.CutPrefix(what, "output "); ok {
 		p.awaitOutput(text)
 		return
@@ -253,6 +259,32 @@ func (p *play) await(what string) {
 		p.awaitEnd()
 	default:
 		p.t.Fatalf("a script does not await %q", what)
+	}
+}
+
+// awaitCalls waits until calls are on at the same time whose arguments hold the words.
+func (p *play) awaitCalls(words []string) {
+	on := func() bool {
+		found := 0
+		if err := p.slot.Read(func(v *session.View) error {
+			cells, err := v.Rows().Registers(register.OpToolArgs, "")
+			for _, w := range words {
+				if slices.ContainsFunc(cells, func(c storage.KeyedCell) bool { return strings.Contains(c.Value.String(), w) }) {
+					found++
+				}
+			}
+			return err
+		}); err != nil {
+			p.t.Fatal(err)
+		}
+		return found == len(words)
+	}
+	for !on() {
+		select {
+		case <-p.committed:
+		case <-time.After(20 * time.Second):
+			p.t.Fatalf("no calls with %q are on at the same time", words)
+		}
 	}
 }
 
