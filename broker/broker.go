@@ -11,12 +11,13 @@
 // # Key types
 //
 // [Broker] is the door of one session. [Call] is what is asked, [Permit] the
-// proof that it may run, [Refusal] the answer that it may not. [Secrets] are the
-// values that no result may show.
+// proof that it may run, [Refusal] the answer that it may not, [Question] that a
+// person decides and [Approval] their word. [Secrets] are the values that no result
+// may show.
 //
 // # Relationships
 //
-// Imports core/id, core/jsonv, policy and broker/jail. The engine clears and
+// Imports core/id, core/jsonv, core/words, policy and broker/jail. The engine clears and
 // settles; tools admit and execute.
 //
 // # Traffic
@@ -25,7 +26,7 @@
 //
 // # Invariants
 //
-//   - A permit is made by Clear alone. Everything that takes one refuses a zero
+//   - A permit is made by Clear and ClearApproved alone. Everything that takes one refuses a zero
 //     permit, a copy, one of another broker, one that is settled or revoked, and
 //     one of other coordinates, tool, class or arguments.
 //   - At most one permit of a call is outstanding, and a permit is settled exactly
@@ -50,12 +51,15 @@ import (
 	"github.com/loom-run/loom/broker/jail"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/policy"
 )
 
-// Config is what a broker is made of. All of it is fixed for its life.
+// Config is what a broker is made of. All of it but the rules is fixed for its life.
 type Config struct {
 	Mode      policy.Mode // what the person allows
+	Rules     policy.Rules
+	Guarded   policy.Guarded // places that nothing but a person's word lets a call write to
 	Workspace string      // absolute; where commands run unless they say otherwise
 	Environ   []string    // the environment of the harness, of which commands see the harmless part
 	Fence     jail.Fence  // the lock file of the session; zero is none, for sessions that are not kept
@@ -66,7 +70,9 @@ type Config struct {
 // goroutines.
 type Broker struct {
 	mode      policy.Mode
+	guarded   policy.Guarded
 	workspace string
+	real      string // the workspace without links
 	env       []string
 	fence     jail.Fence
 	secrets   Secrets
@@ -75,6 +81,7 @@ type Broker struct {
 	live   map[*Permit]*usage      // guarded by mu; what is not here is settled or no permit
 	byCall map[Coordinates]*Permit // guarded by mu; the live ones again
 	closed bool                    // guarded by mu
+	rules  policy.Rules            // guarded by mu
 }
 
 // usage is the state of an outstanding permit.
@@ -91,10 +98,16 @@ func New(c Config) (*Broker, error) {
 	if !filepath.IsAbs(c.Workspace) {
 		return nil, fmt.Errorf("broker: the workspace %q is not an absolute path", c.Workspace)
 	}
-	return &Broker{
-		mode: c.Mode, workspace: filepath.Clean(c.Workspace), env: jail.Environment(c.Environ), fence: c.Fence, secrets: c.Secrets,
+	b := &Broker{
+		mode: c.Mode, rules: c.Rules, guarded: c.Guarded,
+		workspace: filepath.Clean(c.Workspace), env: jail.Environment(c.Environ), fence: c.Fence, secrets: c.Secrets,
 		live: map[*Permit]*usage{}, byCall: map[Coordinates]*Permit{},
-	}, nil
+	}
+	b.real = b.workspace
+	if real, err := filepath.EvalSymlinks(b.workspace); err == nil {
+		b.real = real
+	}
+	return b, nil
 }
 
 // Coordinates say where in the session a call stands. They come from the driver,
@@ -113,6 +126,7 @@ type Call struct {
 
 	Tool      string
 	Class     policy.Class
+	Subject   policy.Subject // what rules about the tool speak of; only Clear looks at it
 	Arguments jsonv.Value
 }
 
@@ -146,9 +160,18 @@ func grantOf(c Call) grant {
 // Refusal says that a call may not run.
 type Refusal struct {
 	Sentence string // for the model and the person
+	By       words.DeniedBy
 }
 
 func (r *Refusal) Error() string { return r.Sentence }
+
+// Question says that a person decides about a call.
+type Question struct{ Decision policy.Decision }
+
+func (q *Question) Error() string { return q.Decision.Sentence() }
+
+// Approval is what a person approved: a call with these arguments, and with no other.
+type Approval struct{ Arguments [sha256.Size]byte }
 
 // The errors of callers that do not keep to the protocol of permits. They are
 // defects, not refusals.
@@ -158,6 +181,7 @@ var (
 	ErrNoPermit    = errors.New("broker: this is no permit of this broker")
 	ErrSettled     = errors.New("broker: the permit is settled")
 	ErrMismatch    = errors.New("broker: the permit is for another call")
+	ErrUnapproved  = errors.New("broker: what was approved are other arguments")
 	ErrBusy        = errors.New("broker: a command of this permit is running")
 )
 
@@ -165,14 +189,33 @@ var (
 // closed, before or while it was used.
 var ErrAborted = errors.New("broker: the operation was aborted")
 
-// Clear asks whether a call may run. The error is a [*Refusal] when policy says
-// no; otherwise the caller is wrong, or the broker is closed.
-func (b *Broker) Clear(c Call) (*Permit, error) {
+// Clear asks whether a call may run. The error is a [*Refusal] when policy says no
+// and a [*Question] when a person decides; otherwise the caller is wrong, or the
+// broker is closed.
+func (b *Broker) Clear(c Call) (*Permit, error) { return b.clear(c, nil) }
+
+// ClearApproved is [Broker.Clear] for a call that a person approved. Their word
+// answers a question, and no refusal: a rule that was written meanwhile, or that the
+// arguments they wrote run into, stands.
+func (b *Broker) ClearApproved(c Call, a Approval) (*Permit, error) {
+	if Digest(c.Arguments) != a.Arguments {
+		return nil, ErrUnapproved
+	}
+	return b.clear(c, &a)
+}
+
+func (b *Broker) clear(c Call, approval *Approval) (*Permit, error) {
 	if err := complete(c); err != nil {
 		return nil, err
 	}
-	if d := policy.Decide(b.mode, c.Class); !d.Allowed() {
-		return nil, &Refusal{Sentence: d.Sentence()}
+	switch d, _ := b.Judge(c); d.Behavior() {
+	case policy.Allow:
+	case policy.Ask, policy.Classify:
+		if approval == nil {
+			return nil, &Question{d}
+		}
+	case policy.Deny:
+		return nil, &Refusal{Sentence: d.Sentence(), By: d.DeniedBy()}
 	}
 	p := &Permit{owner: b, grant: grantOf(c)}
 	b.mu.Lock()

@@ -2,12 +2,14 @@
 //
 // # Purpose
 //
-// One file says which models there are, who plays which role, where keys come from and how patient runs are. It is read strictly: what is not known is
-// refused with a sentence that names the table, since a misspelt limit that is passed over is no limit.
+// One file says which models there are, who plays which role, where keys come from, how patient runs are and which rules the person has. It is read
+// strictly: what is not known is refused with a sentence that names the table, since a misspelt limit that is passed over is no limit. A workspace may
+// have a file of rules of its own.
 //
 // # Key types
 //
-// [Decode] yields a [File]: plain structs, one for each table, which the rooms that they are about receive. [Error] is a refusal.
+// [Decode] yields a [File]: plain structs, one for each table, which the rooms that they are about receive. [DecodeProject] reads the
+// file of a workspace. [Error] is a refusal.
 //
 // # Relationships
 //
@@ -24,7 +26,11 @@
 //   - A File holds no secret. It names variables, and commands that print one.
 package config
 
-import "github.com/loom-run/loom/core/usage"
+import (
+	"cmp"
+
+	"github.com/loom-run/loom/core/usage"
+)
 
 // File is loom.toml.
 type File struct {
@@ -35,6 +41,8 @@ type File struct {
 	Retry     Retry
 	Limits    Limits
 	Telemetry Telemetry
+
+	Permissions Permissions
 }
 
 // Dialect is how a server is spoken to.
@@ -120,6 +128,9 @@ type Retry struct {
 // Limits is [limits]: bounds on the phases of a request, in milliseconds. What is nil was not said.
 type Limits struct{ ConnectMs, FirstByteMs, IdleMs, TotalMs *int64 }
 
+// Permissions is [permissions]: rules about the calls of tools, as they are written.
+type Permissions struct{ Allow, Ask, Deny []string }
+
 // Telemetry is [telemetry].
 type Telemetry struct {
 	Endpoint string // of a collector that takes OTLP over HTTP; empty: none
@@ -127,13 +138,15 @@ type Telemetry struct {
 
 // Error is a file that is refused.
 type Error struct {
+	File    string // its name; empty for loom.toml
 	Table   string // empty for the file as a whole
 	Message string // what is wrong and what would be right
 }
 
 func (e *Error) Error() string {
+	file := cmp.Or(e.File, "loom.toml")
 	if e.Table == "" {
-		return "loom.toml " + e.Message
+		return file + " " + e.Message
 	}
-	return "loom.toml, [" + e.Table + "]: " + e.Message
+	return file + ", [" + e.Table + "]: " + e.Message
 }

@@ -49,6 +49,9 @@ func Decode(text []byte, builtin func(string) bool) (File, error) {
 		f.Models = append(f.Models, models[name])
 	}
 	f.Retry, f.Limits, f.Telemetry = readRetry(root), readLimits(root), readTelemetry(root)
+	if t, ok := root.sub("permissions"); ok {
+		f.Permissions = readPermissions(t)
+	}
 	root.done()
 	f.check(root, builtin)
 	if root.failed() {

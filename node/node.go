@@ -74,6 +74,9 @@ type Config struct {
 	Build       string           // of the program, for people; may be empty
 	Meter       *telemetry.Meter // nil: nothing is measured
 
+	Permissions     config.Permissions // the person's rules
+	PermissionsFile string             // where these stand, for people; calls do not change it
+
 	// AfterCommit, when given, runs after a commit is durable and before anybody
 	// hears of it: the place where a crash test dies.
 	AfterCommit func(tx.Result)

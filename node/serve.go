@@ -289,6 +289,9 @@ func (h Home) refuse(err error) error {
 	if _, ok := errors.AsType[*ErrHome](err); ok && !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, syscall.EDQUOT) {
 		code = server.StoreUnreadable
 	}
+	if _, ok := errors.AsType[*ErrRules](err); ok {
+		code = server.BadRequest
+	}
 	if _, ok := errors.AsType[*ErrMode](err); ok {
 		code = server.Conflict
 	}

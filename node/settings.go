@@ -15,26 +15,32 @@ import (
 // configName is the file's name in a folder of configurations.
 const configName = "loom.toml"
 
-// Settings reads loom.toml: the file that LOOM_CONFIG names, else the one under the
+// Settings reads loom.toml; see [SettingsAt].
+func Settings(env func(string) string) (config.File, error) {
+	f, _, err := SettingsAt(env)
+	return f, err
+}
+
+// SettingsAt reads loom.toml and says where it is, or would be: the file that LOOM_CONFIG names, else the one under the
 // XDG configuration home, else the one under the user's home. Without a file the
 // settings are empty. The error is a sentence.
-func Settings(env func(string) string) (config.File, error) {
+func SettingsAt(env func(string) string) (f config.File, path string, err error) {
 	path, named, err := configPath(env)
 	if err != nil || path == "" {
-		return config.File{}, err
+		return config.File{}, "", err
 	}
 	text, err := readBounded(path)
 	if errors.Is(err, os.ErrNotExist) && !named {
-		return config.File{}, nil
+		return config.File{}, path, nil
 	}
 	if err != nil {
-		return config.File{}, fmt.Errorf("%s cannot be read (%w); nothing was started", path, err)
+		return config.File{}, path, fmt.Errorf("%s cannot be read (%w); nothing was started", path, err)
 	}
-	f, err := config.Decode(text, catalogue.Builtin)
+	f, err = config.Decode(text, catalogue.Builtin)
 	if err != nil {
-		return config.File{}, fmt.Errorf("%w; nothing was started, the file is %s", err, path)
+		return config.File{}, path, fmt.Errorf("%w; nothing was started, the file is %s", err, path)
 	}
-	return f, nil
+	return f, path, nil
 }
 
 // configPath finds the place of the file; named says that a person named it.

@@ -231,7 +231,7 @@ func (s *Slot) awaitTools() error {
 func (s *Slot) run(r *resident, o Opening) (err error) {
 	r.broker, err = broker.New(broker.Config{
 		Mode: r.mode, Workspace: r.cwd, Environ: s.node.cfg.Environ, Fence: jail.NewFence(s.node.home.fence(s.id)),
-		Secrets: broker.SecretsFrom(s.node.cfg.Models.Keys),
+		Secrets: broker.SecretsFrom(s.node.cfg.Models.Keys), Guarded: s.node.guarded(r.cwd),
 	})
 	if err != nil {
 		return err
@@ -243,6 +243,11 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 	if err != nil {
 		return &ErrWorkspace{r.cwd, err}
 	}
+	rules, err := s.node.rules(s.node.ruler(r.tools, r.cwd))
+	if err != nil {
+		return err
+	}
+	r.broker.Rule(func(policy.Rules) policy.Rules { return rules })
 	box := &toolbox{r.broker, r.tools}
 	model, err := s.initialModel(r, o)
 	if err != nil {

@@ -56,12 +56,18 @@ func (t *toolbox) Clear(c engine.Call) engine.Verdict {
 		return engine.Denied{Result: refusal(c.Call, fmt.Sprintf("the tool %s is not one of yours; the call was not executed", tool.Name))}
 	}
 	at := broker.Coordinates{Op: c.Op, Strand: c.Strand, Step: c.Step, SourceIndex: c.SourceIndex, CallID: c.Call.ID}
-	permit, err := t.broker.Clear(broker.Call{Coordinates: at, Tool: tool.Name, Class: tool.Class, Arguments: c.Arguments})
+	permit, err := t.broker.Clear(broker.Call{Coordinates: at, Tool: tool.Name, Class: tool.Class, Subject: subjectOf(tool), Arguments: c.Arguments})
 	if err != nil {
-		if refused, ok := errors.AsType[*broker.Refusal](err); ok {
-			r := refusal(c.Call, refused.Sentence)
-			r.Details = new(jsonv.Obj(server.Denied(words.DeniedByMode)))
+		denied := func(sentence string, by words.DeniedBy) engine.Verdict {
+			r := refusal(c.Call, sentence)
+			r.Details = new(jsonv.Obj(server.Denied(by)))
 			return engine.Denied{Result: r}
+		}
+		if refused, ok := errors.AsType[*broker.Refusal](err); ok {
+			return denied(refused.Sentence, refused.By)
+		}
+		if asked, ok := errors.AsType[*broker.Question](err); ok {
+			return denied(asked.Decision.Sentence(), words.DeniedByMode)
 		}
 		return engine.Denied{Result: refusal(c.Call, "the call could not be cleared and was not executed: "+err.Error())}
 	}

@@ -2,20 +2,22 @@
 //
 // # Purpose
 //
-// A person gives a session a permission mode; a tool has a class, which says
-// what it can do at worst. The answer to a call follows from these two alone, and
+// A person gives a session a permission mode and rules; a tool has a class, which
+// says what it can do at worst. The answer to a call follows from these alone, and
 // in the mode auto from the verdict of a classifier, so it can be explained in one
-// sentence and tested exhaustively.
+// sentence and tested.
 //
 // # Key types
 //
 // [Mode] is the person's choice, [Class] the tool's nature, [Decision] the
 // answer of [Decide]; [Verdict] is what a classifier said, and [Classified] the
-// answer that follows from it.
+// answer that follows from it. [Rule] is a rule that [Compile] took, [Issue] why it
+// took none, and [Judge] the answer to an [Action] by rules and mode.
 //
 // # Relationships
 //
-// Imports core/words. The broker asks it.
+// Imports core/words, and the parser of mvdan.cc/sh for command lines. The broker
+// asks it.
 //
 // # Traffic
 //
@@ -23,6 +25,10 @@
 //
 // # Invariants
 //
+// A rule never allows what another refuses, whatever their order, and allows a
+// command line only if it covers each command in it. What cannot be known before it
+// runs is covered by no pattern, and leads to a question where a deny rule may mean
+// it.
 // Decide is total and fails closed: a mode or class that is not of the closed
 // sets allows nothing. A mode that allows a class allows every weaker one.
 // Nothing but an explicit word of a classifier lets a call run in the mode auto: one
@@ -125,6 +131,8 @@ type Decision struct {
 	by       words.DeniedBy
 	origin   words.AskOrigin
 	cause    words.UndecidedCause
+	rule     Rule // the one that decided; zero: none
+	mandate  words.Mandate
 }
 
 // Behavior says what becomes of the call.

@@ -20,6 +20,7 @@ import (
 type link struct {
 	*wireclient.Client
 	setup setup
+	home  node.Home
 	node  *node.Node
 	http  *server.Server
 	trans *http.Transport
@@ -34,10 +35,12 @@ func (a *app) connect(s setup) (*link, error) {
 	}
 	n := node.New(node.Config{
 		Home: home, Models: s.models, Environ: a.sys.Environ, Now: now, Retry: s.retry, Meter: s.meter, Build: userAgent(),
+		Permissions: s.rules, PermissionsFile: s.path,
 	})
 	listener := memlisten.New()
 	l := &link{
 		setup: s,
+		home:  home,
 		node:  n,
 		http:  server.New(n.Host()),
 		trans: &http.Transport{DialContext: listener.DialContext, DisableCompression: true},

@@ -36,15 +36,17 @@ type setup struct {
 	retry  machine.RetryPolicy
 	meter  *telemetry.Meter // nil: nothing is measured
 	record *os.File         // nil: nothing is recorded
+	rules  config.Permissions
+	path   string // of loom.toml
 }
 
 // asking reads loom.toml and finds the models of it.
 func (a *app) asking(o askOptions) (setup, error) {
-	file, err := node.Settings(a.env)
+	file, path, err := node.SettingsAt(a.env)
 	if err != nil {
 		return setup{}, refused(wire.BadRequest, "%v", err)
 	}
-	s := setup{retry: a.retry(file.Retry)}
+	s := setup{retry: a.retry(file.Retry), rules: file.Permissions, path: path}
 	if s.meter, err = node.Measuring(file.Telemetry, a.env, version, a.note); err != nil {
 		return setup{}, refused(wire.BadRequest, "%v", err)
 	}

@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/loom-run/loom/core/words"
+	"github.com/loom-run/loom/node"
+	"github.com/loom-run/loom/policy"
+	"github.com/loom-run/loom/wire"
+)
+
+const precedence = "The first of these that speaks decides:\n" +
+	"  1. a deny rule that matches refuses;\n" +
+	"  2. an ask rule that matches, a deny rule that may match what cannot be known before it runs,\n" +
+	"     and a change of Loom's own files ask a person;\n" +
+	"  3. allow rules that cover everything the call does let it run;\n" +
+	"  4. the permission mode decides.\n" +
+	"The mode plan allows nothing by rule; plan and dontAsk refuse what would be asked. The order of rules means nothing.\n\n" +
+	"A rule is TOOL, or TOOL(PATTERN). Of commands: bash(git log *), where a star that stands alone is any number of words;\n" +
+	"an allowed pattern covers a line only if patterns cover each command in it, and none covers redirections into files.\n" +
+	"Of paths: write(src/**), from the workspace, / or ~/; a star stays within a name, two go through any number of folders.\n" +
+	"Rules stand as lists under allow, ask and deny in [permissions] of loom.toml; a workspace may deny and ask in .loom/permissions.toml."
+
+func (a *app) permissionsCommand() *cobra.Command {
+	var o permissionOptions
+	cmd := &cobra.Command{
+		Use:   "permissions",
+		Short: "List the permission rules that hold in the current directory",
+		Long:  "List the permission rules that hold in the current directory, strongest first.\n\n" + precedence,
+		Args:  noArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.permissions(cmd.Context(), o, "", "", func(e node.Explanation, out *page) {
+				rows := make([][]string, len(e.Rules))
+				for i, r := range e.Rules {
+					rows[i] = []string{string(r.Behavior()), r.Text(), string(r.Place())}
+				}
+				if len(rows) == 0 {
+					out.text("There are no rules here; the permission mode decides.")
+				}
+				out.table(rows)
+			})
+		},
+	}
+	o.cwdFlag(cmd)
+	cmd.AddCommand(a.explainCommand())
+	return cmd
+}
+
+func (a *app) explainCommand() *cobra.Command {
+	var o permissionOptions
+	cmd := &cobra.Command{
+		Use:   "explain 'TOOL ARGS'",
+		Short: "Say what would become of a call, and why",
+		Long:  "Say what would become of a call, and why. Nothing runs. ARGS is the command line or the path.\n\n" + precedence,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if strings.TrimSpace(strings.Join(args, " ")) == "" {
+				return errors.New("`loom permissions explain` takes a tool and what it is called with, such as 'bash git push'")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			tool, argument, _ := strings.Cut(strings.TrimSpace(strings.Join(args, " ")), " ")
+			return a.permissions(cmd.Context(), o, tool, strings.TrimSpace(argument), func(e node.Explanation, out *page) {
+				out.text(verdict(e.Decision))
+				if r, ok := e.Decision.Rule(); ok {
+					out.text("by the rule: " + string(r.Behavior()) + " " + r.Text() + " (" + string(r.Place()) + ")")
+				} else {
+					out.text("by the permission mode; no rule decides")
+				}
+				if !e.Decision.Allowed() {
+					out.text(e.Decision.Sentence())
+				}
+			})
+		},
+	}
+	o.cwdFlag(cmd)
+	o.mode = option[words.PermissionMode]{kind: "MODE", parse: anyMode}
+	cmd.Flags().Var(&o.mode, "permission-mode", "the mode that the call would be made in (default default)")
+	return cmd
+}
+
+func verdict(d policy.Decision) string {
+	switch d.Behavior() {
+	case policy.Allow:
+		return "allow: it runs"
+	case policy.Ask:
+		return "ask: a person decides; where nobody can be asked it does not run"
+	case policy.Classify:
+		return "classify: the classifier of the mode auto decides"
+	case policy.Deny:
+	}
+	return "deny: it does not run"
+}
+
+type permissionOptions struct {
+	cwd  option[string]
+	mode option[words.PermissionMode]
+}
+
+func (o *permissionOptions) cwdFlag(cmd *cobra.Command) {
+	o.cwd = option[string]{kind: "DIR", parse: text}
+	cmd.Flags().Var(&o.cwd, "cwd", "the directory that the call would be made in")
+}
+
+func anyMode(s string) (words.PermissionMode, error) {
+	m, ok := words.PermissionModes.Parse(s)
+	if !ok {
+		return "", errors.New("there are default, acceptEdits, bypassPermissions, plan, dontAsk and auto")
+	}
+	return m, nil
+}
+
+// permissions explains a call with the rules of loom.toml and of the workspace.
+func (a *app) permissions(ctx context.Context, o permissionOptions, tool, argument string, show func(node.Explanation, *page)) error {
+	return a.with(ctx, func(_ context.Context, l *link, out *page) error {
+		cwd, err := workspace(o.cwd.or(""))
+		if err != nil {
+			return err
+		}
+		file, path, err := node.SettingsAt(a.env)
+		if err != nil {
+			return refused(wire.BadRequest, "%v", err)
+		}
+		mode, _ := policy.ParseMode(string(o.mode.or(words.ModeDefault)))
+		n := node.New(node.Config{Home: l.home, Environ: a.sys.Environ, Now: now, Permissions: file.Permissions, PermissionsFile: path})
+		e, err := n.Explain(cwd, mode, tool, argument)
+		if err != nil {
+			return refused(wire.BadRequest, "%v", err)
+		}
+		show(e, out)
+		return nil
+	})
+}
