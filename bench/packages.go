@@ -53,6 +53,9 @@ var suites = []suite{
 	{"./core/entry", "^BenchmarkDecode$/^compared$", "1s", []figure{
 		{"strict decode of 200 KB / encoding/json", "Decode/compared", "x-encoding/json", 1, "%.2f x", 1.3, false},
 	}},
+	{"./policy", "^BenchmarkJudge$", "1s", []figure{
+		{"decisions by rule/s, a line of three commands", "Judge", "decisions/s", 1e-3, "%.0f k", 0, false},
+	}},
 	{"./server", "^BenchmarkCommitToClient$", "1s", []figure{
 		{"commit to a client's stream, p99", "CommitToClient", "p99-µs", 1e-3, "%.2f ms", 5, true},
 	}},

@@ -60,10 +60,10 @@ type Config struct {
 	Mode      policy.Mode // what the person allows
 	Rules     policy.Rules
 	Guarded   policy.Guarded // places that nothing but a person's word lets a call write to
-	Workspace string      // absolute; where commands run unless they say otherwise
-	Environ   []string    // the environment of the harness, of which commands see the harmless part
-	Fence     jail.Fence  // the lock file of the session; zero is none, for sessions that are not kept
-	Secrets   Secrets     // what no result of a tool may show
+	Workspace string         // absolute; where commands run unless they say otherwise
+	Environ   []string       // the environment of the harness, of which commands see the harmless part
+	Fence     jail.Fence     // the lock file of the session; zero is none, for sessions that are not kept
+	Secrets   Secrets        // what no result of a tool may show
 }
 
 // Broker is the door of one session. Its methods may be called from several

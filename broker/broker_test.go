@@ -145,8 +145,9 @@ func TestARefusalIsTheSentenceOfPolicyAndMakesNoPermit(t *testing.T) {
 				}
 				continue
 			}
-			refusal, ok := errors.AsType[*broker.Refusal](err)
-			if p != nil || !ok || refusal.Sentence != d.Sentence() {
+			_, refused := errors.AsType[*broker.Refusal](err)
+			_, asked := errors.AsType[*broker.Question](err)
+			if p != nil || refused == asked || refused != (d.Behavior() == policy.Deny) || err.Error() != d.Sentence() {
 				t.Errorf("%s, %s: permit %v, %v", mode, class, p, err)
 			}
 		}

@@ -22,7 +22,9 @@ type ErrRules struct {
 	Err  error
 }
 
-func (e *ErrRules) Error() string { return fmt.Sprintf("%v; nothing was started, the file is %s", e.Err, e.Path) }
+func (e *ErrRules) Error() string {
+	return fmt.Sprintf("%v; nothing was started, the file is %s", e.Err, e.Path)
+}
 func (e *ErrRules) Unwrap() error { return e.Err }
 
 // subjectOf is what rules about a tool speak of: that follows from its arguments.

@@ -280,4 +280,6 @@ func (s Rules) Without(r Rule) Rules {
 // Holds reports whether the rule is one of them.
 func (s Rules) Holds(r Rule) bool { return slices.ContainsFunc(s.list, r.same) }
 
-func (r Rule) same(o Rule) bool { return r.text == o.text && r.behavior == o.behavior && r.place == o.place }
+func (r Rule) same(o Rule) bool {
+	return r.text == o.text && r.behavior == o.behavior && r.place == o.place
+}

@@ -53,7 +53,10 @@ func (r *reader) read(text string) bool {
 			r.statement(n)
 		case *syntax.FuncDecl:
 			r.beside("defines a function")
-		case *syntax.DeclClause, *syntax.LetClause, *syntax.ArithmCmd, *syntax.TestClause, *syntax.CoprocClause:
+		case *syntax.CoprocClause:
+			r.into.opaque = true // whether its first word is a name or a command depends on what follows
+			r.beside("uses more of the shell than commands")
+		case *syntax.DeclClause, *syntax.LetClause, *syntax.ArithmCmd, *syntax.TestClause:
 			r.beside("uses more of the shell than commands")
 		}
 		return true

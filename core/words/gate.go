@@ -76,7 +76,7 @@ const (
 var DeniedBys = of("who denied a call",
 	planned(DeniedByPerson),
 	minted(DeniedByMode, "node", "policy"),
-	planned(DeniedByRule),
+	minted(DeniedByRule, "policy"),
 	planned(DeniedByPolicy),
 	planned(DeniedByHook),
 	minted(DeniedByClassifier, "policy"),
@@ -111,8 +111,8 @@ const (
 // AskOrigins is the closed set.
 var AskOrigins = of("what made a call a question",
 	minted(AskedByMode, "policy"),
-	planned(AskedByRule),
-	planned(AskedBySubcommand),
+	minted(AskedByRule, "policy"),
+	minted(AskedBySubcommand, "policy"),
 	planned(AskedByTool),
 	planned(AskedByHook),
 	minted(AskedByClassifier, "policy"),
@@ -120,7 +120,7 @@ var AskOrigins = of("what made a call a question",
 	planned(AskedByBoundary),
 	planned(AskedByNetwork),
 	planned(AskedByJail),
-	planned(AskedBySafety),
+	minted(AskedBySafety, "policy"),
 )
 
 // Mandate is what a question stands on that no rule can retire.
@@ -139,7 +139,7 @@ const (
 // Mandates is the closed set.
 var Mandates = of("what a question stands on that no rule can retire",
 	planned(MandatedPath),
-	planned(MandatedState),
+	minted(MandatedState, "policy"),
 	planned(MandatedJail),
 	planned(MandatedNetwork),
 	planned(MandatedLifetime),

@@ -53,9 +53,9 @@ const (
 
 // RuleBehaviors is the first of the three vocabularies of a rule offer.
 var RuleBehaviors = of("what a rule does with a call that it matches",
-	planned(RuleAllow),
-	planned(RuleDeny),
-	planned(RuleAsk),
+	minted(RuleAllow, "node", "policy"),
+	minted(RuleDeny, "node", "policy"),
+	minted(RuleAsk, "node", "policy"),
 )
 
 // RuleDestination is where a rule is kept.
@@ -72,8 +72,8 @@ const (
 
 // RuleDestinations is the second of the three vocabularies of a rule offer.
 var RuleDestinations = of("where a rule is kept",
-	planned(RuleForUser),
-	planned(RuleForProject),
+	minted(RuleForUser, "node"),
+	minted(RuleForProject, "node"),
 	planned(RuleForLocal),
 	planned(RuleForSession),
 	planned(RuleForCommand),
@@ -132,16 +132,16 @@ const (
 // RuleIssues is the closed set of both families.
 var RuleIssues = of("why a permission rule was not taken",
 	planned(RuleNotText),
-	planned(RuleEmpty),
-	planned(RuleUnbalanced),
-	planned(RuleUnknownTool),
-	planned(RuleEmptyPattern),
-	planned(RuleBadPattern),
-	planned(RuleBadCommand),
-	planned(RuleBadBase),
-	planned(RuleUnknownBehavior),
-	planned(RuleUnknownPlace),
-	planned(RuleNoPattern),
+	minted(RuleEmpty, "policy"),
+	minted(RuleUnbalanced, "policy"),
+	minted(RuleUnknownTool, "policy"),
+	minted(RuleEmptyPattern, "policy"),
+	minted(RuleBadPattern, "policy"),
+	minted(RuleBadCommand, "policy"),
+	minted(RuleBadBase, "policy"),
+	minted(RuleUnknownBehavior, "policy"),
+	minted(RuleUnknownPlace, "policy"),
+	minted(RuleNoPattern, "policy"),
 	planned(RulePlaceReadOnly),
 	planned(RulePlaceMissing),
 	planned(RuleNotBehavior),
