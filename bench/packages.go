@@ -56,6 +56,9 @@ var suites = []suite{
 	{"./policy", "^BenchmarkJudge$", "1s", []figure{
 		{"decisions by rule/s, a line of three commands", "Judge", "decisions/s", 1e-3, "%.0f k", 0, false},
 	}},
+	{"./broker", "^BenchmarkRedact$", "1s", []figure{
+		{"redaction of output, MB/s", "Redact", "redacted-MB/s", 1, "%.0f", 0, false},
+	}},
 	{"./server", "^BenchmarkCommitToClient$", "1s", []figure{
 		{"commit to a client's stream, p99", "CommitToClient", "p99-µs", 1e-3, "%.2f ms", 5, true},
 	}},

@@ -23,11 +23,28 @@ const (
 
 // Secrets are values that must not leave a tool. Each occurrence of one is
 // replaced by a marker that names it, `[redacted NAME]`. Only the value as it is
-// gets found, not an encoding of it. The zero Secrets redact nothing.
+// gets found, not an encoding of it. The zero Secrets redact nothing. See also
+// [Secrets.Shaped].
 //
 // It holds its values behind a closure, as fmt prints fields without asking.
 type Secrets struct {
-	list func() []secret
+	list   func() []secret
+	shaped bool
+}
+
+// Shaped redacts beside the values what has the form of a known kind of secret: keys
+// and tokens with a prefix of their issuer, and private keys. The marker names the
+// kind.
+func (s Secrets) Shaped() Secrets {
+	s.shaped = true
+	return s
+}
+
+func (s Secrets) values() []secret {
+	if s.list == nil {
+		return nil
+	}
+	return s.list()
 }
 
 type secret struct{ value, marker []byte }
@@ -43,13 +60,13 @@ func SecretsOf(environ []string, names ...string) Secrets {
 	if list == nil {
 		return Secrets{}
 	}
-	return Secrets{func() []secret { return list }}
+	return Secrets{list: func() []secret { return list }}
 }
 
 // SecretsFrom takes the values of name=value that known returns whenever something
 // is redacted: some are got only when they are first needed.
 func SecretsFrom(known func() []string) Secrets {
-	return Secrets{func() []secret { return listed(known()) }}
+	return Secrets{list: func() []secret { return listed(known()) }}
 }
 
 func listed(entries []string) (list []secret) {
@@ -65,7 +82,7 @@ func listed(entries []string) (list []secret) {
 }
 
 // None reports whether there is nothing to redact.
-func (s Secrets) None() bool { return s.list == nil || len(s.list()) == 0 }
+func (s Secrets) None() bool { return !s.shaped && len(s.values()) == 0 }
 
 // Format prints no value, whatever the verb.
 func (s Secrets) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("[redacted]")) }
@@ -85,18 +102,27 @@ func (s Secrets) Text(text string) (clean string, found int) {
 		return text, 0
 	}
 	p, found := s.within([]byte(text), false, false)
+	if found == 0 {
+		return text, 0
+	}
 	return string(p), found
 }
 
+// in reports whether there may be a secret in a text.
 func (s Secrets) in(text string) bool {
-	return slices.ContainsFunc(s.list(), func(one secret) bool { return strings.Contains(text, string(one.value)) })
+	return s.shaped || slices.ContainsFunc(s.values(), func(one secret) bool { return strings.Contains(text, string(one.value)) })
 }
 
 // within replaces the secrets in p, and where p was cut at its start or its end
 // also the part of one that is left there.
 func (s Secrets) within(p []byte, cutStart, cutEnd bool) (clean []byte, found int) {
-	list := s.list()
+	list := s.values()
 	clean, found = replaceAll(list, p) // whole ones first: a value may begin as it ends
+	if s.shaped {
+		n := 0
+		clean, n = replaceShapes(clean, cutEnd)
+		found += n
+	}
 	if cutStart {
 		if n, marker := longest(list, func(v []byte) int { return overlap(v, clean) }); n > 0 {
 			clean, found = slices.Concat(marker, clean[n:]), found+1
@@ -134,6 +160,9 @@ func overlap(a, b []byte) int {
 // replaceAll replaces in one pass, so that no marker is searched. At the same
 // place the longest wins.
 func replaceAll(list []secret, p []byte) (clean []byte, found int) {
+	if len(list) == 0 {
+		return p, 0
+	}
 	next := make([]int, len(list)) // where each occurs from here on; len(p) for nowhere
 	for i := range list {
 		next[i] = indexFrom(p, list[i].value, 0)

@@ -43,6 +43,7 @@ type File struct {
 	Telemetry Telemetry
 
 	Permissions Permissions
+	Redaction   Redaction
 }
 
 // Dialect is how a server is spoken to.
@@ -130,6 +131,11 @@ type Limits struct{ ConnectMs, FirstByteMs, IdleMs, TotalMs *int64 }
 
 // Permissions is [permissions]: rules about the calls of tools, as they are written.
 type Permissions struct{ Allow, Ask, Deny []string }
+
+// Redaction is [redaction]: what results of tools do not show.
+type Redaction struct {
+	Shapes *bool // also what has the form of a known kind of secret; nil was not said
+}
 
 // Telemetry is [telemetry].
 type Telemetry struct {

@@ -52,6 +52,10 @@ func Decode(text []byte, builtin func(string) bool) (File, error) {
 	if t, ok := root.sub("permissions"); ok {
 		f.Permissions = readPermissions(t)
 	}
+	if t, ok := root.sub("redaction"); ok {
+		f.Redaction.Shapes = t.flag("shapes")
+		t.done()
+	}
 	root.done()
 	f.check(root, builtin)
 	if root.failed() {

@@ -3,6 +3,7 @@ package config_test
 import (
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,6 +40,22 @@ func TestThePersonsRulesAreAListEach(t *testing.T) {
 	if _, err := config.Decode([]byte("[permissions]\nallowed = ['bash(ls)']\n"), func(string) bool { return false }); err == nil ||
 		!strings.Contains(err.Error(), `loom.toml, [permissions]: there is no key "allowed" here; there are allow, ask, deny`) {
 		t.Errorf("a key that is not known: %v", err)
+	}
+}
+
+func TestRedactionIsOnUnlessItIsTurnedOff(t *testing.T) {
+	for text, want := range map[string]string{"": "nil", "[redaction]": "nil", "[redaction]\nshapes = false": "false", "[redaction]\nshapes = true": "true"} {
+		f, err := config.Decode([]byte(text), func(string) bool { return false })
+		got := "nil"
+		if f.Redaction.Shapes != nil {
+			got = strconv.FormatBool(*f.Redaction.Shapes)
+		}
+		if err != nil || got != want {
+			t.Errorf("%q: %s, %v, want %s", text, got, err, want)
+		}
+	}
+	if _, err := config.Decode([]byte("[redaction]\nshape = false"), func(string) bool { return false }); err == nil {
+		t.Error("a misspelt key is passed over")
 	}
 }
 

@@ -75,6 +75,7 @@ type Config struct {
 	Meter       *telemetry.Meter // nil: nothing is measured
 
 	Permissions     config.Permissions // the person's rules
+	Unshaped        bool               // results are not searched for known kinds of secrets, only for keys of models
 	PermissionsFile string             // where these stand, for people; calls do not change it
 
 	// AfterCommit, when given, runs after a commit is durable and before anybody

@@ -231,7 +231,7 @@ func (s *Slot) awaitTools() error {
 func (s *Slot) run(r *resident, o Opening) (err error) {
 	r.broker, err = broker.New(broker.Config{
 		Mode: r.mode, Workspace: r.cwd, Environ: s.node.cfg.Environ, Fence: jail.NewFence(s.node.home.fence(s.id)),
-		Secrets: broker.SecretsFrom(s.node.cfg.Models.Keys), Guarded: s.node.guarded(r.cwd),
+		Secrets: s.node.secrets(), Guarded: s.node.guarded(r.cwd),
 	})
 	if err != nil {
 		return err
@@ -280,6 +280,15 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 		return err
 	}
 	return r.engine.Start(main)
+}
+
+// secrets are what no result shows.
+func (n *Node) secrets() broker.Secrets {
+	s := broker.SecretsFrom(n.cfg.Models.Keys)
+	if !n.cfg.Unshaped {
+		s = s.Shaped()
+	}
+	return s
 }
 
 // initialModel chooses what a strand without a configuration starts with.

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-var at = policy.Base{Workspace: "/w", Home: "/home/p"}
+var at = policy.Base{Workspace: "/w", Home: "/people/p"}
 
 func subjects(tool string) (policy.Subject, bool) {
 	s, ok := map[string]policy.Subject{"bash": policy.Commands, "read": policy.Paths, "write": policy.Paths, "todo": policy.NoSubject}[tool]
@@ -151,8 +151,8 @@ func TestPathsAreMatchedWhereTheyAreNamedAndWhereTheyLead(t *testing.T) {
 		{"allow", []string{"/w/src/../src/a.go"}},
 		{"ask", []string{"/w/srcs/a.go"}},
 		{"ask", []string{"/w/a.go"}},
-		{"allow", []string{"/home/p/notes/a.md"}},
-		{"ask", []string{"/home/p/notes/x/a.md"}},
+		{"allow", []string{"/people/p/notes/a.md"}},
+		{"ask", []string{"/people/p/notes/x/a.md"}},
 		{"allow", []string{"/tmp/a/b"}},
 		{"deny", []string{"/w/src/a.key"}},
 		{"deny", []string{"/w/src/secret/x"}},

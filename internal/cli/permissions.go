@@ -68,6 +68,8 @@ func (a *app) explainCommand() *cobra.Command {
 				out.text(verdict(e.Decision))
 				if r, ok := e.Decision.Rule(); ok {
 					out.text("by the rule: " + string(r.Behavior()) + " " + r.Text() + " (" + string(r.Place()) + ")")
+				} else if m := e.Decision.Mandate(); m != "" {
+					out.text("by a check that no rule and no mode retires (" + string(m) + ")")
 				} else {
 					out.text("by the permission mode; no rule decides")
 				}

@@ -37,6 +37,7 @@ type setup struct {
 	meter  *telemetry.Meter // nil: nothing is measured
 	record *os.File         // nil: nothing is recorded
 	rules  config.Permissions
+	redact config.Redaction
 	path   string // of loom.toml
 }
 
@@ -46,7 +47,7 @@ func (a *app) asking(o askOptions) (setup, error) {
 	if err != nil {
 		return setup{}, refused(wire.BadRequest, "%v", err)
 	}
-	s := setup{retry: a.retry(file.Retry), rules: file.Permissions, path: path}
+	s := setup{retry: a.retry(file.Retry), rules: file.Permissions, redact: file.Redaction, path: path}
 	if s.meter, err = node.Measuring(file.Telemetry, a.env, version, a.note); err != nil {
 		return setup{}, refused(wire.BadRequest, "%v", err)
 	}
