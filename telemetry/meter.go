@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -20,7 +21,7 @@ const (
 	maxPoints  = 1024             // of one metric: a model's name is not ours, and somebody may make up many
 	interval   = 5 * time.Second  // between two sendings
 	sendLimit  = 10 * time.Second // one request to the collector
-	closeLimit = 2 * time.Second  // the last ones
+	closeLimit = 2 * time.Second  // the last ones, where nobody says otherwise
 	maxReply   = 64 << 10         // bytes of an answer that are read so that its connection can be used again
 )
 
@@ -39,6 +40,8 @@ type Config struct {
 	Now func() time.Time
 	// Proxy chooses the proxy of a request; nil is none.
 	Proxy func(*http.Request) (*url.URL, error)
+	// Patience is how long Close waits for the last sending; zero means 2 s.
+	Patience time.Duration
 	// Warn is told once when the collector cannot be reached or refuses; nil: nobody.
 	Warn func(string)
 }
@@ -135,7 +138,7 @@ func (m *Meter) Close() error {
 	if first {
 		close(m.ended)
 	}
-	defer time.AfterFunc(closeLimit, m.giveUp).Stop()
+	defer time.AfterFunc(cmp.Or(m.cfg.Patience, closeLimit), m.giveUp).Stop()
 	<-m.stopped
 	m.giveUp()
 	m.client.CloseIdleConnections()
