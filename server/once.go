@@ -79,16 +79,31 @@ func digestOf(path string, body []byte) (sum [sha256.Size]byte) {
 // errUnfinished answers who waits for a request that did not come to an end.
 var errUnfinished = Refuse(wire.Internal, "the same request failed with a defect of the server; look at the session before trying again")
 
-// remember adds a key and lets the oldest go. The caller holds mu.
+// remember adds a key and lets the oldest go whose request is over: one that is being
+// carried out must be found by who asks again. The caller holds mu.
 func (o *once) remember(key string, x *outcome) {
 	if o.known == nil {
 		o.known = map[string]*outcome{}
 	}
 	o.known[key] = x
 	o.order = append(o.order, key)
-	if len(o.order) > rememberedKeys {
-		delete(o.known, o.order[0])
-		o.order = o.order[1:]
+	for i := 0; len(o.order) > rememberedKeys && i < len(o.order); {
+		if oldest := o.order[i]; o.known[oldest].over() {
+			delete(o.known, oldest)
+			o.order = slices.Delete(o.order, i, i+1)
+			continue
+		}
+		i++
+	}
+}
+
+// over reports that the request has come to its end.
+func (x *outcome) over() bool {
+	select {
+	case <-x.done:
+		return true
+	default:
+		return false
 	}
 }
 

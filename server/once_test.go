@@ -95,6 +95,39 @@ func TestTheNewestKeysAreRemembered(t *testing.T) {
 	}
 }
 
+func TestAKeyWhoseRequestIsUnderWayIsNotForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var o once
+		runs := 0
+		release := make(chan struct{})
+		slow := func() ([]byte, error) {
+			runs++
+			<-release
+			return []byte("answer"), nil
+		}
+		var wg sync.WaitGroup
+		ask := func() {
+			if got, err := o.do(t.Context(), "slow", "/p", nil, slow); err != nil || string(got) != "answer" {
+				t.Errorf("%s %v", got, err)
+			}
+		}
+		wg.Go(ask)
+		synctest.Wait()
+		for i := range rememberedKeys + 1 {
+			if _, err := o.do(t.Context(), fmt.Sprint(i), "/p", nil, func() ([]byte, error) { return []byte{}, nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		wg.Go(ask)
+		synctest.Wait()
+		close(release)
+		wg.Wait()
+		if runs != 1 || len(o.known) != rememberedKeys || len(o.order) != rememberedKeys {
+			t.Errorf("it ran %d times; %d keys in %d places", runs, len(o.known), len(o.order))
+		}
+	})
+}
+
 func TestAPromptThatIsSentTwiceRunsOnce(t *testing.T) {
 	f := newFakeSession(t, 1)
 	_, rt := serve(t, hostOf(f))
