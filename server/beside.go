@@ -65,7 +65,7 @@ func agentTask(c Child) wire.BackgroundTask {
 		Parent: parentTask(c.Lineage.Parent), Description: shownWord(c.Lineage.Purpose), StartedAtMs: new(count(c.Lineage.SpawnedAt)),
 	}
 	if c.Op.IsZero() {
-		t.Status = words.BackgroundCompleted
+		t.Status = restingStatus(c)
 	}
 	if c.Began > 0 {
 		t.StartedAtMs = new(count(c.Began))
@@ -74,6 +74,48 @@ func agentTask(c Child) wire.BackgroundTask {
 		t.DeadlineMs = new(count(c.Run.Deadline))
 	}
 	return t
+}
+
+// restingStatus is how the newest run of a child that rests ended. One that left
+// nothing of its end is lost, and not completed.
+func restingStatus(c Child) words.BackgroundStatus {
+	if c.Last == "" {
+		return words.BackgroundLost
+	}
+	return endedStatus(c.Last)
+}
+
+// endedStatus is the status of a run of an agent that ended. A word of a newer engine
+// stays itself.
+func endedStatus(outcome machine.Outcome) words.BackgroundStatus {
+	switch outcome {
+	case machine.OutcomeCompleted:
+		return words.BackgroundCompleted
+	case machine.OutcomeFailed:
+		return words.BackgroundFailed
+	case machine.OutcomeAborted:
+		return words.BackgroundKilled
+	}
+	return words.BackgroundStatus(outcome)
+}
+
+// taskOf finds a task of a session, also one that a list is too short for.
+func taskOf(src Source, task string) (t wire.BackgroundTask, ok bool, err error) {
+	children, jobs, err := besides(src)
+	if err != nil {
+		return t, false, err
+	}
+	for _, c := range children {
+		if c.Strand == task {
+			return agentTask(c), true, nil
+		}
+	}
+	for _, j := range jobs {
+		if j.Job.ID == task {
+			return jobTask(j.Job), true, nil
+		}
+	}
+	return t, false, nil
 }
 
 // parentTask is the task that a strand is; nil for one that is none.
@@ -143,17 +185,15 @@ func jobStarted(s id.SessionID, r job.Record) wire.Frame {
 // agentEnded is the notice of a child's run that ended, behind the end itself.
 func (m minted) agentEnded(r Result, c Child) wire.Frame {
 	n := wire.TaskNotification{
-		Task: c.Strand, TaskKind: words.TaskAgent, Status: words.BackgroundCompleted, CallID: optional(c.Lineage.Call),
+		Task: c.Strand, TaskKind: words.TaskAgent, Status: endedStatus(machine.Outcome(r.Outcome.Word)), CallID: optional(c.Lineage.Call),
 		Summary: shownWord(c.Lineage.Purpose), Seq: new(count(r.Seq)), StoppedBy: r.EndedBy,
 	}
-	switch r.Outcome.Word {
-	case string(machine.OutcomeAborted):
-		n.Status = words.BackgroundKilled
-	case string(machine.OutcomeFailed):
-		n.Status = words.BackgroundFailed
-		n.Diagnostics = new(shown(r.Outcome.Message))
-	default: // completed, and what a newer engine says
+	switch n.Status {
+	case words.BackgroundCompleted:
 		n.Result = r.Text
+	case words.BackgroundFailed:
+		n.Diagnostics = new(shown(r.Outcome.Message))
+	default: // what was cut short has no result
 	}
 	f := m.row(r.Seq, 2, "task/"+r.Op.String()+"/end", n)
 	f.Strand, f.Lane, f.Task = c.Lineage.Parent, wire.LaneAgent, c.Strand

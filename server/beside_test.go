@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -68,9 +69,13 @@ func (h *helper) say(text string) {
 }
 
 func (h *helper) end() {
+	h.endAs(machine.LastResult{Outcome: machine.OutcomeCompleted, Completion: machine.ByAssistant, FinalAssistant: h.leaf})
+}
+
+func (h *helper) endAs(last machine.LastResult) {
 	h.f.mu.Lock()
 	defer h.f.mu.Unlock()
-	last := machine.LastResult{Kind: "run", OperationID: h.op, LeafID: h.leaf, Outcome: machine.OutcomeCompleted, Completion: machine.ByAssistant, FinalAssistant: h.leaf}
+	last.Kind, last.OperationID, last.LeafID = "run", h.op, h.leaf
 	h.f.commit(nil, engine.RunFinished{Strand: h.strand, Op: h.op},
 		tx.Set(register.StrandLastResult, h.strand, last.Value()), tx.Set(register.FactCustom, machine.ResultKey(h.op), last.Value()),
 		tx.Set(register.StrandState, h.strand, machine.StrandState{}.Value()))
@@ -280,5 +285,45 @@ func TestWhatWorksBesideTheConversationIsALevel(t *testing.T) {
 	got, err := c.StopTask(t.Context(), f.self, wire.StopTask{Task: h.strand})
 	if err != nil || got.Task != h.strand || got.Status != words.BackgroundCompleted || len(f.stopped) != 1 || f.stopped[0] != h.strand {
 		t.Errorf("stopping answers %+v, %v; it reached %q", got, err, f.stopped)
+	}
+}
+
+func TestAnAgentThatRestsIsListedAsItsRunEnded(t *testing.T) {
+	f := newFakeSession(t, 1)
+	f.begin("go")
+	done, killed, failed := f.spawn(t, 1, id.EntryID{}), f.spawn(t, 2, id.EntryID{}), f.spawn(t, 3, id.EntryID{})
+	done.say("done")
+	done.end()
+	killed.endAs(machine.LastResult{Outcome: machine.OutcomeAborted})
+	failed.endAs(machine.LastResult{Outcome: machine.OutcomeFailed, Error: &machine.OperationError{Code: "provider", Message: "it is gone"}})
+	_, rt := serve(t, hostOf(f))
+	c := wireclient.New(rt, "http://loom")
+	list, err := c.Background(t.Context(), f.self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]words.BackgroundStatus{
+		done.strand: words.BackgroundCompleted, killed.strand: words.BackgroundKilled, failed.strand: words.BackgroundFailed,
+	}
+	for _, task := range list.Tasks {
+		if task.Status != want[task.Task] {
+			t.Errorf("%s is listed as %s, want %s", task.Task, task.Status, want[task.Task])
+		}
+		// And stopping what is over says how it ended, not that it was completed.
+		if got, err := c.StopTask(t.Context(), f.self, wire.StopTask{Task: task.Task}); err != nil || got.Status != want[task.Task] {
+			t.Errorf("stopping it answers %s, %v; want %s", got.Status, err, want[task.Task])
+		}
+	}
+	if len(list.Tasks) != len(want) {
+		t.Errorf("%d tasks are listed", len(list.Tasks))
+	}
+	for _, none := range []string{"no such task", "job-0000000000000000", done.strand + "x"} {
+		_, err := c.StopTask(t.Context(), f.self, wire.StopTask{Task: none})
+		if refused, ok := errors.AsType[*wireclient.Refused](err); !ok || refused.Code != wire.BadRequest {
+			t.Errorf("stopping %q answers %v", none, err)
+		}
+	}
+	if s := endedStatus("superseded_by_newer"); words.BackgroundStatuses.Has(s) || s != "superseded_by_newer" {
+		t.Errorf("an outcome that is not known reads as %s", s)
 	}
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/machine/agency"
 	"github.com/loom-run/loom/wire"
 )
@@ -17,6 +18,8 @@ type Child struct {
 	Op      id.OpID     // what it works on; absent when it rests
 	Run     *agency.Run // of that; nil when nobody asked for it
 	Began   int64       // of that, Unix ms; 0 when it is not known
+	// Last is how its newest run ended; empty when none did, or it did not say.
+	Last machine.Outcome
 }
 
 // owners tells whose a row is. A row does not say so itself: the rows of a child are

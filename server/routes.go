@@ -375,20 +375,25 @@ func (s *Server) postStopTask(r *http.Request, q wire.StopTask) (receipt wire.St
 	if err != nil {
 		return receipt, err
 	}
+	task, ok, err := taskOf(h.resident.Source(), q.Task)
+	if err != nil {
+		return receipt, err
+	}
+	if !ok {
+		return receipt, Refuse(wire.BadRequest, "there is no such task in this session; nothing was stopped")
+	}
 	stopped, err := h.resident.StopTask(r.Context(), q.Task)
 	if err != nil {
 		return receipt, err
 	}
-	receipt.Task, receipt.Status = q.Task, words.BackgroundDraining
-	if !stopped {
-		receipt.Status = words.BackgroundCompleted
+	// Read again: a stop may be over before it is answered, and what did not work says
+	// itself how it ended.
+	if now, ok, err := taskOf(h.resident.Source(), q.Task); err == nil && ok {
+		task = now
 	}
-	if list, err := listing(h.resident.Source()); err == nil {
-		for _, t := range list.Tasks {
-			if t.Task == q.Task && t.Status != words.BackgroundRunning {
-				receipt.Status = t.Status
-			}
-		}
+	receipt.Task, receipt.Status = q.Task, task.Status
+	if stopped && !task.Status.Ended() {
+		receipt.Status = words.BackgroundDraining
 	}
 	return receipt, nil
 }

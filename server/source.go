@@ -287,6 +287,15 @@ func (s sessionSource) Children() ([]Child, error) {
 				return nil, err
 			}
 		}
+		if last, ok, err := s.session.Rows().Register(register.StrandLastResult, c.Strand); err != nil {
+			return nil, err
+		} else if ok {
+			r, err := machine.DecodeLastResult(last.Value)
+			if err != nil {
+				return nil, err
+			}
+			c.Last = r.Outcome
+		}
 		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b Child) int {
