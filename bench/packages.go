@@ -62,6 +62,9 @@ var suites = []suite{
 	{"./server", "^BenchmarkCommitToClient$", "1s", []figure{
 		{"commit to a client's stream, p99", "CommitToClient", "p99-µs", 1e-3, "%.2f ms", 5, true},
 	}},
+	{"./events", "^BenchmarkFanOut$", "1s", []figure{
+		{"event to the last of 64 subscribers, p99", "FanOut", "p99-µs", 1e-3, "%.2f ms", 1, true},
+	}},
 	{"./client", "^BenchmarkStep$", "1s", []figure{
 		{"client.Step, delta frames/s", "Step", "frames/s", 1e-3, "%.0f k", 500, false},
 	}},

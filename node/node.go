@@ -43,6 +43,7 @@ import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/engine"
+	"github.com/loom-run/loom/events"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/policy"
 	"github.com/loom-run/loom/storage"
@@ -118,6 +119,7 @@ type Node struct {
 	cfg     Config
 	home    Home
 	started int64 // Unix ms
+	bus     events.Bus
 
 	mu     sync.Mutex // guards what follows
 	slots  map[id.SessionID]*Slot

@@ -19,6 +19,7 @@ import (
 	"github.com/loom-run/loom/broker/jail"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/engine"
+	"github.com/loom-run/loom/events"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/machine/agency"
 	"github.com/loom-run/loom/policy"
@@ -81,6 +82,9 @@ func (s *Slot) Watch(f func(engine.Fact)) (stop func()) {
 }
 
 func (s *Slot) tell(f engine.Fact) {
+	if e, ok := hint(f); ok {
+		s.node.bus.Publish(events.KeyOf(s.id), e)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, w := range s.watchers {
