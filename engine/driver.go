@@ -423,6 +423,11 @@ func (d *Driver) load() (loaded, bool, error) {
 		return loaded{}, false, err
 	}
 	if !ok || op.ID != current || op.Strand != d.strand {
+		// These are several reads, and another process may have ended the operation between
+		// them.
+		if now, _, err := s.StrandState(d.strand); err != nil || now.Seq != strand.Seq {
+			return loaded{}, false, err
+		}
 		return loaded{}, false, &session.Corrupt{Report: corrupt.New("engine.load", "operation "+current.String(),
 			"its registers, naming strand "+d.strand, "registers that are missing or name "+op.Strand)}
 	}
