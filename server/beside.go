@@ -95,6 +95,7 @@ func endedStatus(outcome machine.Outcome) words.BackgroundStatus {
 		return words.BackgroundFailed
 	case machine.OutcomeAborted:
 		return words.BackgroundKilled
+	case machine.OutcomeDeclined: // no run's
 	}
 	return words.BackgroundStatus(outcome)
 }
@@ -188,12 +189,11 @@ func (m minted) agentEnded(r Result, c Child) wire.Frame {
 		Task: c.Strand, TaskKind: words.TaskAgent, Status: endedStatus(machine.Outcome(r.Outcome.Word)), CallID: optional(c.Lineage.Call),
 		Summary: shownWord(c.Lineage.Purpose), Seq: new(count(r.Seq)), StoppedBy: r.EndedBy,
 	}
-	switch n.Status {
-	case words.BackgroundCompleted:
-		n.Result = r.Text
-	case words.BackgroundFailed:
+	if n.Status == words.BackgroundCompleted {
+		n.Result = r.Text // what was cut short has none
+	}
+	if n.Status == words.BackgroundFailed {
 		n.Diagnostics = new(shown(r.Outcome.Message))
-	default: // what was cut short has no result
 	}
 	f := m.row(r.Seq, 2, "task/"+r.Op.String()+"/end", n)
 	f.Strand, f.Lane, f.Task = c.Lineage.Parent, wire.LaneAgent, c.Strand
