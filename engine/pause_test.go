@@ -2,7 +2,9 @@ package engine_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/loom-run/loom/core/entry"
@@ -216,4 +218,65 @@ func TestHooksAddToARunAndCannotBreakIt(t *testing.T) {
 		t.Error("what cannot be stored was stored")
 	}
 	settled(t, w)
+}
+
+// TestOfManyDecidersOneIsHeard: what the first of them says is what happens, and what the
+// others say changes nothing.
+func TestOfManyDecidersOneIsHeard(t *testing.T) {
+	const deciders = 32
+	for round := range 8 {
+		w := newWorld()
+		p := boot(t, w, []turn{callTools("asked"), say("done")})
+		op := prompt(t, p, text("go"))
+		gate := paused(t, p, op)[0].Gate
+		says := func(i int) machine.Decision {
+			switch (i + round) % 3 {
+			case 0:
+				return machine.Approve{}
+			case 1:
+				return machine.Approve{Arguments: new(jsonv.Obj(jsonv.F("decider", jsonv.Num(int64(i)))))}
+			}
+			return machine.Deny{Note: new(fmt.Sprintf("decider %d", i))}
+		}
+		start := make(chan struct{})
+		outcomes := make([]error, deciders)
+		var all sync.WaitGroup
+		for i := range deciders {
+			all.Go(func() {
+				<-start
+				outcomes[i] = p.Answer(session.MainStrand, gate, says(i), nil)
+			})
+		}
+		close(start)
+		all.Wait()
+		first := -1
+		for i, err := range outcomes {
+			switch {
+			case err == nil && first < 0:
+				first = i
+			case err == nil:
+				t.Errorf("deciders %d and %d were both heard", first, i)
+			case !errors.Is(err, machine.ErrNoSuchGate):
+				t.Errorf("decider %d: %v", i, err)
+			}
+		}
+		if first < 0 {
+			t.Fatal("nobody was heard")
+		}
+		if r := finish(t, p, op); r.Outcome != machine.OutcomeCompleted {
+			t.Errorf("%+v", r)
+		}
+		want := 1
+		if note, denied := says(first).(machine.Deny); denied {
+			want = 0
+			wantTranscript(t, w, "user go", "assistant toolUse  call:asked-0",
+				"result asked-0 error=true a person refused this call; it was not executed. They said: "+*note.Note, "assistant stop done")
+		}
+		if w.ran["asked-0"] != want {
+			t.Errorf("decider %d said %T, and the call ran %d times", first, says(first), w.ran["asked-0"])
+		}
+		p.tools.settled(t)
+		settled(t, w)
+		p.Close()
+	}
 }
