@@ -67,7 +67,14 @@ func (t *toolbox) Clear(c engine.Call) engine.Verdict {
 			return denied(refused.Sentence, refused.By)
 		}
 		if asked, ok := errors.AsType[*broker.Question](err); ok {
-			return denied(asked.Decision.Sentence(), words.DeniedByMode)
+			// A mode that asks for a class is told as the refusal that it comes to without
+			// anybody; what a rule or a check has asked about, as the question that reached
+			// nobody.
+			by := words.DeniedByMode
+			if _, ruled := asked.Decision.Rule(); ruled || asked.Decision.Mandate() != "" {
+				by = words.DeniedByNobody
+			}
+			return denied(asked.Decision.Sentence(), by)
 		}
 		return engine.Denied{Result: refusal(c.Call, "the call could not be cleared and was not executed: "+err.Error())}
 	}

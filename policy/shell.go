@@ -114,7 +114,8 @@ func (r *reader) add(list *[]command, c command) {
 func writes(redir *syntax.Redirect) bool {
 	target := partOf(redir.Word)
 	switch redir.Op {
-	case syntax.RdrOut, syntax.AppOut, syntax.RdrInOut, syntax.RdrClob, syntax.AppClob, syntax.RdrAll, syntax.AppAll:
+	case syntax.RdrOut, syntax.AppOut, syntax.RdrInOut, syntax.RdrClob, syntax.AppClob, syntax.RdrAll, syntax.AppAll,
+		syntax.RdrAllClob, syntax.AppAllClob:
 		return !target.known || target.text != "/dev/null"
 	case syntax.DplOut:
 		return !target.known || target.text != "-" && strings.Trim(target.text, "0123456789") != ""

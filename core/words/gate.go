@@ -82,7 +82,7 @@ var DeniedBys = of("who denied a call",
 	minted(DeniedByClassifier, "policy"),
 	planned(DeniedByReadBoundary),
 	planned(DeniedByJail),
-	planned(DeniedByNobody),
+	minted(DeniedByNobody, "node"),
 	planned(DeniedByLimit),
 )
 
