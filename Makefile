@@ -17,6 +17,7 @@ BIN := $(TMP)/bin
 FUZZTIME  ?= 10s
 BENCHTIME ?= 1s
 KILLS     ?= 10000
+SEEDS     ?= 100000
 REV       ?= HEAD
 
 .DEFAULT_GOAL := help
@@ -75,6 +76,9 @@ fuzz: ## every fuzz target for FUZZTIME=10s each
 torture: ## the kill and fault suites at full length; KILLS=10000
 	LOOM_TORTURE=$(KILLS) go test -count=1 -timeout=0 -v -run '^TestTorture' ./...
 
+soak: ## the simulation over many seeds; SEEDS=100000
+	go test -count=1 -timeout=0 -v -run '^TestFaultsDoNotChangeWhatARunComesTo$$' ./engine -seeds $(SEEDS)
+
 equivalence: ## the decoders of this tree against those of a revision: results, reports, speed; REV=HEAD
 	@scripts/equivalence $(REV)
 
@@ -121,4 +125,4 @@ $(TMP)/vulndb@$(VULNDB): $(BIN)/indexdb@$(VULNDB)
 	$< -vulns "$$(go env GOMODCACHE)/golang.org/x/vulndb@$(VULNDB)/data/osv" -out $@.part
 	mv $@.part $@
 
-.PHONY: help check fmt vet law lint wasm oldest vuln race test bench fuzz torture oracle peers build docs tools clean
+.PHONY: help check fmt vet law lint wasm oldest vuln race test bench fuzz torture soak oracle peers build docs tools clean

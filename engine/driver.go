@@ -34,7 +34,8 @@ const (
 // Pass is the outcome of [Driver.Step].
 type Pass struct {
 	Progress Progress
-	Until    int64 // Unix ms of the next thing that time alone makes happen; 0: none
+	Until    int64        // Unix ms of the next thing that time alone makes happen; 0: none
+	Step     machine.Step // what it committed of the operation; empty: nothing
 }
 
 // Driver drives one strand.
@@ -260,11 +261,11 @@ func (d *Driver) step(spawn func(func())) (Pass, error) {
 	l.in.Observation = r.what
 	switch a := machine.NextAction(l.op, l.st, l.in).(type) {
 	case machine.Transition:
-		return d.commit(a.Tx, r, d.retryFact(l.op.ID, a.Next), nil)
+		return d.commit(a.Step, a.Tx, r, d.retryFact(l.op.ID, a.Next), nil)
 	case machine.Dispatch:
-		return d.commit(a.Tx, r, nil, func() { d.start(spawn, l, a.Effect, r.take()) })
+		return d.commit(a.Step, a.Tx, r, nil, func() { d.start(spawn, l, a.Effect, r.take()) })
 	case machine.Finish:
-		return d.commit(a.Tx, r, finished(l.op), func() {
+		return d.commit(a.Step, a.Tx, r, finished(l.op), func() {
 			d.current = id.OpID{}
 			d.forget()
 			d.e.ringChildren(d.strand)
@@ -277,7 +278,7 @@ func (d *Driver) step(spawn func(func())) (Pass, error) {
 		}
 		return pass, err
 	case machine.Wait:
-		return Pass{Waiting, a.Until}, nil
+		return Pass{Progress: Waiting, Until: a.Until}, nil
 	case machine.Park:
 		return d.park(l, a), nil
 	case machine.Fault:
@@ -302,7 +303,7 @@ func (d *Driver) begin() (Pass, error) {
 // commit applies a plan and consumes the report that it follows from. A stale
 // plan is made again from fresh state, with the report still first in line. then
 // may be nil.
-func (d *Driver) commit(t tx.Tx, r *report, told Fact, then func()) (Pass, error) {
+func (d *Driver) commit(step machine.Step, t tx.Tx, r *report, told Fact, then func()) (Pass, error) {
 	_, err := d.e.writer.commitOf(d.current, t, nil, told)
 	if _, stale := errors.AsType[*tx.StaleExpectation](err); stale {
 		return Pass{Progress: Moved}, nil
@@ -317,7 +318,7 @@ func (d *Driver) commit(t tx.Tx, r *report, told Fact, then func()) (Pass, error
 		then()
 	}
 	r.release() // the plan had no use for it: the run was aborted in between
-	return Pass{Progress: Moved}, nil
+	return Pass{Progress: Moved, Step: step}, nil
 }
 
 // fault stops the strand, unless the operation moved while it was being read: its

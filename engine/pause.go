@@ -74,7 +74,7 @@ func (d *Driver) park(l loaded, a machine.Park) Pass {
 		d.e.observe(RunPaused{d.strand, l.op.ID, a.Pauses})
 		d.wake()
 	}
-	return Pass{Parked, a.Until}
+	return Pass{Progress: Parked, Until: a.Until}
 }
 
 // parkedOn notes what a strand is parked on; it reports whether that is new.

@@ -1,31 +1,25 @@
 package engine_test
 
 import (
-	"context"
-	"flag"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-	"testing"
 
-	"github.com/loom-run/loom/core/entry"
+	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/register"
-	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/machine"
-	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/session"
-	"github.com/loom-run/loom/storage"
 	"pgregory.net/rapid"
 )
 
-// The simulation runs an engine without a goroutine: it steps the driver itself,
-// and an effect runs when the schedule says so. A seed makes a script of what
-// client and model want; draws make the schedule and its faults. What comes out
-// must equal the same script under no faults.
+// The simulation runs an engine without a goroutine: it steps the drivers itself, and an effect runs when the schedule says so. A seed makes a script of what
+// clients, models and tools want; another makes the schedule and its faults. What comes out must equal the same script under no faults, and the same seed must
+// be the same run, byte for byte.
 
 // sim is one playing of a script.
 type sim struct {
@@ -36,467 +30,458 @@ type sim struct {
 	faults   int // that may still be injected
 	seen     map[string]int
 
+	rec     *record
+	live    *life
+	zombies []zombie
+	done    map[string]int // operations of the clients, by strand
+	inputs  []input        // that are not delivered yet
+	commits int
+	phase   int // which commits are followed by a check of the whole session
+	armedAt int // commits that were made before the armed fault was
+	broken  *broken
+}
+
+// life is one process.
+type life struct {
+	s         *sim
 	store     *simStore
 	e         *engine.Engine
-	d         *engine.Driver
 	box       *simTools
+	driven    []*driven
 	effects   []simEffect
-	exclusive bool  // of the effect that is about to be spawned
-	awake     bool  // the driver has a reason to step
-	until     int64 // when time alone wakes it
-	deaf      bool  // a ring was dropped
+	exclusive bool // of the effect that is about to be spawned
 }
 
-type simEffect struct {
-	run       func()
-	exclusive bool
+// driven is a strand in a process.
+type driven struct {
+	simStrand
+	d      *engine.Driver
+	awake  bool  // the driver has a reason to step
+	until  int64 // when time alone wakes it
+	deaf   bool  // a ring was dropped
+	late   int   // turns until a ring is heard; 0: none is under way
+	paused bool
 }
 
-// Stream is the model of the script. Whatever the client does while it answers is
-// done once, however often the process dies of it.
-func (s *sim) Stream(ctx context.Context, req provider.Request, _ func(provider.Delta)) (*message.Assistant, error) {
-	if req.System == "" && len(req.Messages) == 1 && strings.Contains(message.TextOf(userOf(req).Content), "<conversation>") {
-		s.seen["summary"]++
-		if s.w.flake(fmt.Sprint("summary", s.answered()), 1) {
-			return nil, &provider.Error{Class: provider.Server, Message: "try again"}
-		}
-		return say("what was said")(ctx, nil)
-	}
-	n := s.answered()
-	if n >= len(s.script.turns) {
-		return say(fmt.Sprintf("answer %d", n))(ctx, nil)
-	}
-	t := s.script.turns[n]
-	if t.tooLong && !s.compacted(n) {
-		s.seen["overflow"]++
-		return nil, &provider.Error{Class: provider.Overflow, Message: "too long"}
-	}
-	if t.steer {
-		s.deliver(fmt.Sprintf("steering of turn %d", n), steer)
-	}
-	if t.followUp {
-		s.deliver(fmt.Sprintf("follow-up of turn %d", n), ask)
-	}
-	if t.abort && s.ended(machine.OutcomeAborted) == 0 {
-		s.abort("a generation")
-	}
-	if ctx.Err() != nil {
-		return nil, &provider.Error{Class: provider.Cancelled, Message: "cancelled"}
-	}
-	if s.w.flake(fmt.Sprint("turn", n), t.fails) {
-		s.seen["retry"]++
-		return nil, &provider.Error{Class: provider.Server, Message: "try again"}
-	}
-	if t.deferred {
-		s.seen["deferred response"]++
-		return &message.Assistant{API: "sim", Provider: "fake", Model: "m", StopReason: message.Deferred, Deferred: new(s.handle(n)), Usage: usage.Unknown(usage.API)}, nil
-	}
-	return s.says(ctx, n, t)
+func newSim(t rapid.TB, sc script, schedule chooser, faults int, seen map[string]int) *sim {
+	s := &sim{t: t, w: newWorld(), script: sc, schedule: schedule, faults: faults, seen: seen, done: map[string]int{}}
+	s.rec = newRecord(session.NewView(s.w.store))
+	s.phase = (len(sc.strands[0].ops) + len(sc.strands[0].turns) + faults) % 4
+	return s
 }
 
-// handle is that of the nth response.
-func (s *sim) handle(n int) message.DeferredHandle {
-	return message.DeferredHandle{Provider: "fake", ModelID: "m", API: "sim", ID: fmt.Sprint(n), PollAfterMs: new(int64(50))}
-}
+func (s *sim) saw(what string) { s.seen[what]++ }
 
-// Fetch has a deferred response at the second poll that anybody made.
-func (s *sim) Fetch(ctx context.Context, _ provider.Model, h message.DeferredHandle) (*message.Assistant, error) {
-	if ctx.Err() != nil {
-		return nil, &provider.Error{Class: provider.Cancelled, Message: "cancelled"}
-	}
-	s.seen["poll"]++
-	n := s.answered()
-	if s.w.flake(fmt.Sprint("poll", h.ID), 1) {
-		return &message.Assistant{API: "sim", Provider: "fake", Model: "m", StopReason: message.Deferred, Deferred: &h, Usage: usage.Unknown(usage.API)}, nil
-	}
-	return s.says(ctx, n, s.script.turns[n])
-}
-
-// says is the content of a turn.
-func (s *sim) says(ctx context.Context, n int, t simTurn) (*message.Assistant, error) {
-	then := say(fmt.Sprintf("answer %d", n))
-	if len(t.tools) > 0 {
-		then = s.callsOf(n, t)
-	}
-	if t.large {
-		then = large(9500, then)
-	}
-	return then(ctx, nil)
-}
-
-func (s *sim) callsOf(n int, t simTurn) turn {
-	blocks := calls(t.tools...)
-	for i, b := range blocks {
-		c := b.(message.ToolCall)
-		c.ID = fmt.Sprintf("%s-%d.%d", c.Name, n, i)
-		blocks[i] = c
-	}
-	return reply(message.ToolUse, blocks...)
-}
-
-func (s *sim) Resolve(machine.ModelRef) (provider.Model, provider.Provider, error) {
-	m := provider.Model{API: "sim"}
-	if s.script.compacts {
-		m.ContextWindow = 10_000
-	}
-	return m, s, nil
-}
-
-func userOf(req provider.Request) *message.User {
-	u, ok := req.Messages[0].(*message.User)
-	if !ok {
-		return &message.User{}
-	}
-	return u
-}
-
-// answered counts the responses that the conversation has.
-func (s *sim) answered() (n int) {
-	rows, _ := s.w.store.ScanEntries(storage.EntryQuery{})
-	for _, r := range rows {
-		if a, ok := messageOf(r).(*message.Assistant); ok && a.StopReason != message.Error && a.StopReason != message.Aborted && a.StopReason != message.Deferred {
-			n++
+func (s *sim) strandOf(name string) simStrand {
+	for _, st := range s.script.strands {
+		if st.name == name {
+			return st
 		}
 	}
-	return n
+	return simStrand{name: name}
 }
 
-// compacted reports whether something was compacted since the nth response became due.
-func (s *sim) compacted(n int) bool {
-	rows, _ := s.w.store.ScanEntries(storage.EntryQuery{})
-	for _, r := range slices.Backward(rows) {
-		if r.Body.Kind() == entry.KindCompaction {
-			return true
-		}
-		if a, ok := messageOf(r).(*message.Assistant); ok && a.StopReason != message.Error && a.StopReason != message.Aborted && a.StopReason != message.Deferred {
-			return false
-		}
+func (s *sim) names() (list []string) {
+	for _, st := range s.script.strands {
+		list = append(list, st.name)
 	}
-	return n == 0 // there is nothing that could be compacted
-}
-
-// abort aborts the run, and sends more: that waits for the next one.
-func (s *sim) abort(during string) {
-	s.insist(func() error { _, _, err := s.e.Abort(session.MainStrand); return err })
-	s.seen["abort during "+during]++
-	s.deliver("late input", ask)
-}
-
-// deliver sends input during an effect, unless it is durable already.
-func (s *sim) deliver(text string, how func(*engine.Engine, string) error) {
-	if s.w.knows(text) {
-		return
-	}
-	s.seen[strings.Fields(text)[0]]++
-	s.insist(func() error { return how(s.e, text) })
-}
-
-// insist repeats what a fault may refuse, until the process is dead of it.
-func (s *sim) insist(act func() error) {
-	for !s.store.dead {
-		err := act()
-		if err == nil || err == machine.ErrNoActiveRun {
-			return
-		}
-	}
-}
-
-// ended counts the runs that ended so.
-func (s *sim) ended(o machine.Outcome) (n int) {
-	cells, _ := s.w.store.Registers(register.FactCustom, "operation-result/")
-	for _, c := range cells {
-		if r, err := machine.DecodeLastResult(c.Value); err == nil && r.Outcome == o {
-			n++
-		}
-	}
-	return n
+	return list
 }
 
 // boot starts a process over what the last one left.
 func (s *sim) boot() {
+	armed := ""
+	if s.live != nil {
+		armed = s.live.store.armed
+	}
 	for range 100 {
-		s.store = &simStore{Store: s.w.store, s: s, ends: s.store.ends}
-		cfg, box := config(s.w, s.store, nil)
-		s.box = &simTools{box, s}
-		cfg.Models, cfg.Tools, cfg.Settings = s, s.box, s.script.settings
-		cfg.Retry.MaxAttempts = nil
+		l := &life{s: s, store: &simStore{Store: s.w.store, s: s, armed: armed}}
+		cfg, box := config(s.w, l.store, nil)
+		l.box = &simTools{box, l}
+		cfg.Models, cfg.Tools, cfg.Settings, cfg.Retry.MaxAttempts = l, l.box, s.script.settings, s.script.attempts
+		cfg.Summarizer = func(ref machine.ModelRef) machine.ModelRef {
+			return machine.ModelRef{Provider: writer, ModelID: ref.ModelID}
+		}
+		if s.script.notes != written {
+			cfg.Summaries = engine.ByNotes
+		}
+		if s.script.hooks {
+			cfg.Hooks = simHooks{s}
+		}
 		e, err := engine.Open(cfg)
+		armed = l.store.armed
 		if err != nil {
 			continue
 		}
-		if err := cfg.Session.EnsureStrand(session.MainStrand, fakeConfiguration); err != nil {
+		l.e = e
+		err = cfg.Session.EnsureStrand(session.MainStrand, s.script.strands[0].configuration())
+		if armed = l.store.armed; err != nil || l.store.dead {
 			e.Close()
 			continue
 		}
-		s.e, s.d = e, e.Driver(session.MainStrand)
-		s.effects, s.awake, s.until, s.deaf = nil, true, 0, false
+		for _, st := range s.script.strands {
+			if s.rec.strands[st.name] != nil {
+				l.drive(st)
+			}
+		}
+		s.live = l
 		return
 	}
-	s.t.Fatal("the session does not open any more")
+	s.fail("run/terminated", "the session does not open any more")
 }
 
-// die ends the process: what was only in memory is gone.
+func (l *life) drive(st simStrand) {
+	l.driven = append(l.driven, &driven{simStrand: st, d: l.e.Driver(st.name), awake: true})
+}
+
+// die ends the process: what was only in memory is gone. One whose lease was stolen does not know yet.
 func (s *sim) die() {
-	s.e.Close()
-	if len(s.effects) == 0 {
-		s.box.settled(s.t)
+	l := s.live
+	if len(l.effects) > 0 {
+		s.saw("crash with an effect in flight")
+	}
+	if l.store.stolen && len(l.effects) > 0 {
+		for _, f := range l.effects {
+			s.zombies = append(s.zombies, zombie{l, f})
+		}
+	} else {
+		l.e.Close()
+		if len(l.effects) == 0 {
+			l.box.settled(s.t)
+		}
 	}
 	s.boot()
 }
 
 // play runs the script to its end.
-func (s *sim) play() ending {
-	s.store = &simStore{ends: make(map[string]int)}
+func (s *sim) play() (simEnding, error) {
 	s.boot()
-	for sent, steps := 0, 0; ; steps++ {
+	for steps := 0; s.broken == nil; steps++ {
 		if steps > 20_000 {
-			s.t.Fatal("run/terminated: it does not end")
-		}
-		if s.store.dead {
-			s.die()
-		}
-		if s.d.Rung() {
-			if s.inject("dropped doorbell") {
-				s.deaf = true
-			} else {
-				s.awake = true
-			}
-		}
-		if s.inject("crash") {
-			s.die()
-		}
-		s.arm()
-		idle := s.idle()
-		if idle && sent == s.script.prompts && len(s.effects) == 0 {
+			s.fail("run/terminated", "it does not end")
 			break
 		}
-		if idle && sent < s.script.prompts {
-			sent += s.prompt(sent)
+		if s.live.store.dead {
+			s.die()
 			continue
+		}
+		s.live.send()
+		s.live.listen()
+		if s.live.inject("crash") {
+			s.die()
+			continue
+		}
+		s.live.arm()
+		if s.over() {
+			break
 		}
 		s.act()
 	}
-	s.e.Close()
-	s.box.settled(s.t)
+	for s.broken == nil && len(s.zombies) > 0 {
+		s.haunt(0)
+	}
+	s.live.e.Close()
+	if s.broken != nil {
+		return simEnding{}, s.broken
+	}
+	s.live.box.settled(s.t)
 	return s.end()
 }
 
-// inject decides whether a fault happens now.
-func (s *sim) inject(fault string) bool {
-	if s.faults == 0 || s.schedule.choose(25, fault) != 1 {
-		return false
+// listen hears the bells, unless a fault has them dropped or late.
+func (l *life) listen() {
+	for _, d := range l.driven {
+		if d.late > 0 {
+			if d.late--; d.late == 0 {
+				d.awake = true
+			}
+		}
+		if !d.d.Rung() {
+			continue
+		}
+		switch {
+		case l.inject("dropped doorbell"):
+			d.deaf = true
+		case l.inject("delayed doorbell"):
+			d.late = 1 + l.s.schedule.choose(8, "delay")
+		default:
+			d.awake = true
+		}
 	}
-	s.faults--
-	s.seen[fault]++
-	return true
 }
 
-// arm makes the store ready for a fault.
-func (s *sim) arm() {
-	if s.faults == 0 || s.store.armed != "" || s.schedule.choose(15, "arm") != 1 {
-		return
+// over reports that everything was done and nothing is left to do.
+func (s *sim) over() bool {
+	for _, st := range s.script.strands {
+		if r := s.rec.strands[st.name]; r == nil || !r.idle() || s.done[st.name] < len(st.ops) {
+			return false
+		}
 	}
-	s.faults--
-	kinds := []string{"crash at a commit", "stale expectation", "read fault", "lost lease", "failed commit"}
-	s.store.armed = kinds[s.schedule.choose(len(kinds), "fault")]
+	return len(s.live.effects) == 0 && len(s.inputs) == 0
 }
 
-func (s *sim) idle() bool {
-	st, _, err := session.NewView(s.w.store).StrandState(session.MainStrand)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return st.Value.CurrentOperation.IsZero()
-}
-
-// prompt sends the nth prompt unless it is durable; it returns how many are.
-func (s *sim) prompt(n int) int {
-	what := fmt.Sprintf("prompt %d", n)
-	if s.w.knows(what) {
-		return 1
-	}
-	in := text(what)
-	in.MaxTurns = s.script.maxTurns
-	if _, err := s.e.Prompt(session.MainStrand, in); err == nil {
-		return 1
-	}
-	return 0
-}
-
-// act does one of the things that can be done.
+// act does one of the things that can be done. The first in the list is what happens without faults.
 func (s *sim) act() {
-	var can []string
-	if s.awake {
-		can = append(can, "step")
+	var can []func()
+	l := s.live
+	asleep := false
+	for _, d := range l.driven {
+		if d.awake {
+			can = append(can, func() { l.step(d) })
+		}
+		asleep = asleep || !d.awake && d.until > 0
 	}
-	runnable := s.runnable()
-	if len(runnable) > 0 {
-		can = append(can, "run an effect")
+	for _, n := range l.runnable() {
+		can = append(can, func() { l.land(n) })
 	}
-	if !s.awake && s.until > 0 {
-		can = append(can, "let time pass")
+	for _, st := range s.script.strands {
+		if f := s.next(st); f != nil {
+			can = append(can, f)
+		}
 	}
-	gates, err := s.e.Pauses(session.MainStrand)
-	if err != nil { // a fault of the read, which happens once
-		gates, _ = s.e.Pauses(session.MainStrand)
+	for _, d := range l.driven {
+		if gate, decision, ok := s.question(d); ok {
+			can = append(can, func() {
+				s.saw("answer")
+				_ = l.e.Answer(d.name, gate, decision, nil) // a fault may refuse it, and then it is asked again
+			})
+		}
 	}
-	if len(gates) > 0 {
-		can = append(can, "answer")
+	if asleep {
+		can = append(can, l.wait)
+	}
+	for n := range s.zombies {
+		can = append(can, func() { s.haunt(n) })
+	}
+	for _, d := range l.driven {
+		if len(can) == 0 && (d.deaf || d.late > 0) {
+			can = append(can, func() { d.awake, d.deaf, d.late = true, false, 0 })
+		}
 	}
 	if len(can) == 0 {
-		if !s.deaf {
-			s.t.Fatal("run/terminated: a wake-up was lost")
-		}
-		can = append(can, "look")
+		s.fail("run/terminated", "a wake-up was lost")
+		return
 	}
-	switch can[s.schedule.choose(len(can), "act")] {
-	case "step":
-		s.step()
-	case "run an effect":
-		i := runnable[s.schedule.choose(len(runnable), "effect")]
-		if i > 0 {
-			s.seen["effect out of order"]++
-		}
-		f := s.effects[i]
-		s.effects = slices.Delete(s.effects, i, i+1)
-		f.run()
-	case "answer":
-		s.seen["answer"]++
-		d := machine.Decision(machine.Approve{})
-		if gates[0].Reason == words.PausedOnQuestion {
-			d = machine.Reply{Content: []message.UserBlock{message.Text{Text: "blue"}}}
-		}
-		_ = s.e.Answer(session.MainStrand, gates[0].Gate, d, nil) // a fault may refuse it, and then it is asked again
-	case "let time pass":
-		s.w.clockMs = max(s.w.clockMs, s.until)
-		s.awake = true
-	case "look":
-		s.awake, s.deaf = true, false
-	}
+	can[s.schedule.choose(len(can), "act")]()
 }
 
-// runnable lists the effects whose turn has come: those that run alone wait for
-// all before them, the others only for one that runs alone.
-func (s *sim) runnable() (list []int) {
-	for i, f := range s.effects {
-		if f.exclusive {
-			if i == 0 {
-				list = append(list, i)
-			}
-			break
+// runnable lists the effects whose turn has come: in a strand those that run alone wait for all before them, the others only for one that runs alone.
+func (l *life) runnable() (list []int) {
+	first, closed := map[string]bool{}, map[string]bool{}
+	for i, f := range l.effects {
+		if !closed[f.strand] && (!f.exclusive || !first[f.strand]) {
+			list = append(list, i)
 		}
-		list = append(list, i)
+		first[f.strand] = true
+		closed[f.strand] = closed[f.strand] || f.exclusive
 	}
 	return list
 }
 
-func (s *sim) step() {
-	armed := s.store.armed
-	pass, err := s.d.Step(func(f func()) {
-		s.effects = append(s.effects, simEffect{f, s.exclusive})
-		s.exclusive = false
-	})
-	if err != nil {
-		if armed == "" && !s.store.dead {
-			s.t.Fatalf("a step failed without a fault: %v", err)
-		}
-		s.die()
-		return
+// land runs an effect to its end.
+func (l *life) land(n int) {
+	if n > 0 {
+		l.s.saw("effect out of order")
 	}
-	s.awake, s.until = pass.Progress == engine.Moved, pass.Until
-	if pass.Progress == engine.Waiting && len(s.effects) > 0 {
-		s.seen["slow effect"]++
+	f := l.effects[n]
+	l.effects = slices.Delete(l.effects, n, n+1)
+	f.run()
+}
+
+// wait lets time pass until somebody wakes.
+func (l *life) wait() {
+	if len(l.effects) > 0 {
+		l.s.saw("slow effect")
+	}
+	next := int64(0)
+	for _, d := range l.driven {
+		if !d.awake && d.until > 0 && (next == 0 || d.until < next) {
+			next = d.until
+		}
+	}
+	l.s.w.clockMs = max(l.s.w.clockMs, next)
+	for _, d := range l.driven {
+		if d.until > 0 && d.until <= l.s.w.clockMs {
+			d.awake = true
+		}
 	}
 }
 
-// end checks what must hold at the end and returns what must converge.
-func (s *sim) end() ending {
-	view := session.NewView(s.w.store)
-	strand, _, err := view.StrandState(session.MainStrand)
+func (l *life) step(d *driven) {
+	l.store.middle = func() { l.s.intrude(d.simStrand) }
+	pass, err := d.d.Step(func(f func()) {
+		l.effects = append(l.effects, simEffect{f, d.d, d.name, l.exclusive})
+		l.exclusive = false
+	})
+	l.store.middle = nil
 	if err != nil {
-		s.t.Fatal(err)
+		if !l.store.dead && !l.store.hurt {
+			l.s.fail("run/terminated", "a step failed without a fault: %v", err)
+		}
+		l.s.die()
+		return
 	}
-	for ns, want := range map[register.Namespace]int{
-		register.OpMeta: 0, register.OpState: 0, register.OpToolArgs: 0, register.PendingEntry: len(strand.Value.PendingNextRun),
-	} {
-		if keys, err := view.RegisterKeys(ns, ""); err != nil || len(keys) != want {
-			s.t.Fatalf("terminal/registers: %s holds %v (%v)", ns, keys, err)
+	if pass.Step != "" {
+		l.s.saw("step: " + string(pass.Step))
+	}
+	d.awake, d.until, d.paused = pass.Progress == engine.Moved, pass.Until, pass.Progress == engine.Parked || pass.Progress == engine.Waiting
+}
+
+// intrude is between what a pass reads and what it commits.
+func (s *sim) intrude(st simStrand) {
+	r, n := s.rec.strand(st.name), len(st.ops)-1
+	for n >= 0 && (st.ops[n].kind != "prompt" || !s.rec.knows(st.text(n))) {
+		n--
+	}
+	text := fmt.Sprintf("late input at the end of run %d of %s", n, st.name)
+	switch {
+	case n < 0 || !r.ending() || s.rec.knows(text):
+	case st.ops[n].atEnd == "abort":
+		s.live.abort(st.name, "a terminal commit", text)
+	case st.ops[n].atEnd == "follow-up":
+		s.live.deliver(st.name, text, engine.WhenDone)
+	}
+}
+
+// next is what the client of a strand does next; nil: nothing, or not yet.
+func (s *sim) next(st simStrand) func() {
+	r, n := s.rec.strands[st.name], s.done[st.name]
+	if r == nil {
+		main := s.rec.strands[session.MainStrand]
+		if s.done[session.MainStrand] < st.after || st.after > 0 && !main.idle() {
+			return nil
+		}
+		return func() { s.live.fork(st) }
+	}
+	if n >= len(st.ops) || !r.idle() {
+		return nil
+	}
+	return func() {
+		if s.live.begin(st, n) {
+			s.done[st.name]++
 		}
 	}
-	for op, n := range s.store.ends {
+}
+
+func (l *life) fork(st simStrand) {
+	at := id.EntryID{}
+	if st.after > 0 {
+		at = l.s.rec.texts[l.s.script.strands[0].text(0)]
+	}
+	err := l.e.CreateStrand(st.seed(at))
+	if l.s.rec.strands[st.name] == nil || l.store.dead {
+		return // it is tried again
+	}
+	if err == nil {
+		l.s.saw("fork")
+	}
+	l.drive(st)
+}
+
+// begin sends the nth operation of a strand, unless that is durable. It reports whether it was taken or refused for good.
+func (l *life) begin(st simStrand, n int) bool {
+	s, r := l.s, l.s.rec.strand(st.name)
+	op, before := st.ops[n], 0
+	for _, o := range st.ops[:n] {
+		if o.kind != "prompt" {
+			before++
+		}
+	}
+	var err error
+	switch op.kind {
+	case "prompt":
+		if s.rec.knows(st.text(n)) {
+			return true
+		}
+		_, err = l.e.Prompt(st.name, engine.Prompt{Content: said(st.text(n)).Content, MaxTurns: s.script.maxTurns})
+		return err == nil
+	case "compaction":
+		if r.structural > before-s.refused(st.name) {
+			return true
+		}
+		_, err = l.e.Compact(st.name, new("short"))
+	case "navigation":
+		if r.structural > before-s.refused(st.name) {
+			return true
+		}
+		to := machine.NavigationIntent{Summarize: op.summarize, Label: new("here")}
+		if op.target >= 0 && op.target < len(st.ops) {
+			to.TargetID = s.rec.texts[st.text(op.target)]
+		}
+		if to.TargetID.IsZero() {
+			to.Summarize, to.Label = false, nil
+		}
+		_, err = l.e.Navigate(st.name, to)
+	}
+	if errors.Is(err, machine.ErrNothingToCompact) || errors.Is(err, machine.ErrInvalidNavigation) || errors.Is(err, machine.ErrUnknownTarget) {
+		s.saw("refused " + op.kind)
+		s.done["refused "+st.name]++
+		return true
+	}
+	return err == nil
+}
+
+func (s *sim) refused(strand string) int { return s.done["refused "+strand] }
+
+// question is one that a person decides about, and what they decide.
+func (s *sim) question(d *driven) (gate string, decision machine.Decision, ok bool) {
+	st := s.rec.strand(d.name).work
+	if !d.paused || st.Work == nil {
+		return "", nil, false
+	}
+	for _, p := range machine.Pauses(st) {
+		tool, _ := p.Subject.Get("tool")
+		name, _ := tool.Text()
+		switch {
+		case name == "ignored" || name == "parked":
+			continue
+		case name == "refused":
+			return p.Gate, machine.Deny{}, true
+		case p.Reason == words.PausedOnQuestion:
+			return p.Gate, machine.Reply{Content: []message.UserBlock{message.Text{Text: "blue"}}}, true
+		}
+		return p.Gate, machine.Approve{}, true
+	}
+	return "", nil, false
+}
+
+// end checks what must hold at the end and returns what must converge.
+func (s *sim) end() (simEnding, error) {
+	if s.live.store.armed == armedFaults[0] && s.commits > s.armedAt+1 {
+		s.fail("run/crash-fired", "a crash was armed %d commits ago", s.commits-s.armedAt)
+	}
+	s.check()
+	owed := s.rec.owed(s.names())
+	for _, ns := range slices.Sorted(maps.Keys(owed)) {
+		if keys, err := s.rec.view.RegisterKeys(ns, ""); err != nil || len(keys) != owed[ns] {
+			s.fail("terminal/registers", "%s holds %v, want %d (%v)", ns, keys, owed[ns], err)
+		}
+	}
+	results, err := s.rec.view.RegisterKeys(register.FactCustom, "operation-result/")
+	if err != nil || len(results) != len(s.rec.ends) {
+		s.fail("terminal/last-result-once", "%d results of %d operations (%v)", len(results), len(s.rec.ends), err)
+	}
+	for op, n := range s.rec.ends {
 		if n != 1 {
-			s.t.Fatalf("terminal/last-result-once: operation %s ended %d times", op, n)
+			s.fail("terminal/last-result-once", "operation %s ended %d times", op, n)
 		}
 	}
 	for call, n := range s.w.ran {
 		if tool, _, _ := strings.Cut(call, "-"); n > 1 && !repeatable(tool) {
-			s.t.Fatalf("replay/never-once: %s ran %d times", call, n)
+			s.fail("replay/never-once", "%s ran %d times", call, n)
 		}
 	}
-	end := ending{context: fingerprint(s.t, s.w), reported: reported(s.t, s.w)}
-	if rows, _ := s.w.store.ScanEntries(storage.EntryQuery{Kind: entry.KindCompaction}); len(rows) > 0 {
-		s.seen["compaction"]++
-	}
-	if strings.Contains(transcript(s.t, s.w), interrupted) {
-		s.seen["interrupted call"]++
-	}
-	cells, _ := s.w.store.Registers(register.FactCustom, "operation-result/")
-	for _, c := range cells {
-		r, _ := machine.DecodeLastResult(c.Value)
-		end.outcomes = append(end.outcomes, r.Outcome)
-		s.seen["run "+string(r.Outcome)]++
-	}
-	return end
-}
-
-// converges plays a script without faults and with them, and compares.
-func converges(t rapid.TB, sc script, schedule chooser, faults int, seen map[string]int) {
-	calm := (&sim{t: t, w: newWorld(), script: sc, schedule: eager{}, seen: map[string]int{}}).play()
-	got := (&sim{t: t, w: newWorld(), script: sc, schedule: schedule, faults: faults, seen: seen}).play()
-	if fmt.Sprint(got.outcomes) != fmt.Sprint(calm.outcomes) {
-		t.Fatalf("convergence/outcome: %v, without faults %v", got.outcomes, calm.outcomes)
-	}
-	if sc.aborts { // an abort may meet any moment of the rest
-		return
-	}
-	if got.context != calm.context {
-		t.Fatalf("convergence/projection:\n%s\nwithout faults\n%s", got.context, calm.context)
-	}
-	if got.reported != calm.reported {
-		t.Fatalf("convergence/ledger: %d attempts are known, without faults %d", got.reported, calm.reported)
-	}
-}
-
-var seeds = flag.Int("seeds", 150, "how many seeds the simulation sweeps")
-
-func TestFaultsDoNotChangeWhatARunComesTo(t *testing.T) {
-	seen := make(map[string]int)
-	for seed := range uint64(*seeds) {
-		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			converges(t, newScript(seed), newDice(^seed), int(seed%7), seen)
-		})
-		if t.Failed() {
-			return
+	for _, name := range s.names() {
+		for _, o := range s.rec.strand(name).outcomes {
+			s.saw("ended: " + o)
 		}
 	}
-	for _, what := range []string{
-		"crash", "crash at a commit", "stale expectation", "read fault", "lost lease", "failed commit", "dropped doorbell",
-		"slow effect", "effect out of order", "steering", "follow-up", "late", "abort during a generation", "abort during a batch",
-		"retry", "replayed call", "interrupted call", "answer", "deferred response", "poll", "summary", "overflow", "compaction", "run completed", "run failed", "run aborted",
-	} {
-		if seen[what] < 3 {
-			t.Errorf("the sweep had only %d of: %s", seen[what], what)
-		}
+	end, err := s.rec.end(s.names())
+	if strings.Contains(end.contexts, interrupted) {
+		s.saw("interrupted call")
 	}
-	for _, what := range slices.Sorted(maps.Keys(seen)) {
-		t.Logf("%5d %s", seen[what], what)
+	if s.broken != nil {
+		return end, s.broken
 	}
-}
-
-// FuzzSchedules looks for schedules that a seed does not make, and shrinks them.
-func FuzzSchedules(f *testing.F) {
-	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) {
-		sc := newScript(rapid.Uint64().Draw(t, "script"))
-		converges(t, sc, drawn{t}, rapid.IntRange(0, 6).Draw(t, "faults"), map[string]int{})
-	}))
+	return end, err
 }

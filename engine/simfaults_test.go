@@ -2,22 +2,32 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 
+	"github.com/loom-run/loom/core/entry"
+	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
+	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/engine"
+	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/session/check"
 	"github.com/loom-run/loom/storage"
 )
 
+// The faults that are armed and wait for their moment; the others happen when they are injected.
+var armedFaults = []string{"crash at a commit", "stale expectation", "read fault", "stolen lease", "failed commit"}
+
 // simStore injects the faults that a sim arms, each once.
 type simStore struct {
 	storage.Store
-	s     *sim
-	armed string
-	dead  bool // the process that has this handle is gone, or must go
-	ends  map[string]int
+	s      *sim
+	armed  string
+	dead   bool // the process that has this handle is gone, or must go
+	stolen bool // another process has the session
+	hurt   bool // a read failed
+	middle func()
 }
 
 func (f *simStore) fire(fault string) bool {
@@ -25,7 +35,7 @@ func (f *simStore) fire(fault string) bool {
 		return false
 	}
 	f.armed = ""
-	f.s.seen[fault]++
+	f.s.saw(fault)
 	return true
 }
 
@@ -33,12 +43,14 @@ func (f *simStore) CommitAll(txs ...tx.Tx) []storage.Outcome { return storage.On
 
 func (f *simStore) Commit(t tx.Tx) (tx.Result, error) {
 	switch {
+	case f.stolen:
+		return tx.Result{}, &tx.LeaseLost{HeldBy: new("another process")}
 	case f.dead:
 		return tx.Result{}, &tx.Faulted{Reason: "the process is dead"}
 	case len(t.Expected) > 0 && f.fire("stale expectation"):
 		return tx.Result{}, &tx.StaleExpectation{Failed: t.Expected[0]}
-	case f.fire("lost lease"):
-		f.dead = true
+	case f.fire("stolen lease"):
+		f.dead, f.stolen = true, true
 		return tx.Result{}, &tx.LeaseLost{HeldBy: new("another process")}
 	case f.fire("failed commit"):
 		f.dead = true
@@ -48,60 +60,162 @@ func (f *simStore) Commit(t tx.Tx) (tx.Result, error) {
 	if err != nil {
 		return r, err
 	}
-	for _, w := range t.Writes {
-		if set, ok := w.(tx.SetRegister); ok && set.NS == register.StrandLastResult {
-			op, _ := set.Value.Get("operationId")
-			f.ends[op.String()]++
-		}
+	f.s.commits++
+	if err := f.s.rec.observe(t); err != nil {
+		f.s.fail("invariant/boundary", "what was committed does not read: %v", err)
 	}
-	found, err := check.Session(f.s.w.store)
-	if err != nil || len(found) > 0 {
-		f.s.t.Fatalf("invariant/boundary: %v %v", found, err)
+	crash := f.fire("crash at a commit")
+	if crash || f.s.commits%4 == f.s.phase { // a whole check is dear, and another seed looks at the others
+		f.s.check()
 	}
-	if f.fire("crash at a commit") {
+	if crash {
 		f.dead = true
 		return tx.Result{}, &tx.Faulted{Reason: "the process died"}
 	}
 	return r, nil
 }
 
+// check looks at the whole session.
+func (s *sim) check() {
+	found, err := check.Session(s.w.store)
+	if err != nil {
+		s.fail("invariant/boundary", "%v", err)
+	}
+	for _, v := range found {
+		if v.Invariant == check.CallsAnswered {
+			s.fail("tree/calls-answered", "%v", v)
+		}
+		s.fail("invariant/boundary", "%v", v)
+	}
+}
+
+func (f *simStore) read() error {
+	if !f.fire("read fault") {
+		return nil
+	}
+	f.hurt = true
+	return &storage.BackendFault{Reason: "the disk did not answer"}
+}
+
 func (f *simStore) Register(ns register.Namespace, key string) (register.Cell, bool, error) {
-	if f.fire("read fault") {
-		return register.Cell{}, false, &storage.BackendFault{Reason: "the disk did not answer"}
+	if err := f.read(); err != nil {
+		return register.Cell{}, false, err
 	}
 	return f.Store.Register(ns, key)
 }
 
-// simTools tells the sim which of its calls run alone.
-type simTools struct {
-	*toolbox
-	s *sim
-}
-
-func (b *simTools) Clear(c engine.Call) engine.Verdict {
-	v := b.toolbox.Clear(c)
-	if granted := grantedOf(v); granted != nil {
-		return engine.Granted{Clearance: &simCall{granted, b.s}}
+func (f *simStore) Entries(ids ...id.EntryID) (map[id.EntryID]entry.Entry, error) {
+	if err := f.read(); err != nil {
+		return nil, err
 	}
-	return v
+	return f.Store.Entries(ids...)
 }
 
-type simCall struct {
-	*clearance
-	s *sim
-}
-
-func (c *simCall) Exclusive() bool {
-	c.s.exclusive = c.clearance.Exclusive()
-	return c.s.exclusive
-}
-
-func (c *simCall) Run(ctx context.Context, progress func(engine.Output)) (*message.ToolResult, bool) {
-	if c.s.w.ran[c.call.ID] > 0 {
-		c.s.seen["replayed call"]++
+func (f *simStore) ScanBranch(q storage.BranchQuery) ([]entry.Entry, error) {
+	if q.Kind == "" { // notes that cannot be read are another thing, which the script decides
+		if err := f.read(); err != nil {
+			return nil, err
+		}
 	}
-	if c.call.Name == "abort" && ctx.Err() == nil {
-		c.s.abort("a batch")
+	return f.Store.ScanBranch(q)
+}
+
+func (f *simStore) Registers(ns register.Namespace, prefix string) ([]storage.KeyedCell, error) {
+	if ns == register.FactCustom && f.s.script.notes == unreadable && len(prefix) > 6 && prefix[:6] == "agent/" {
+		return nil, &storage.BackendFault{Reason: "the notes cannot be read"}
 	}
-	return c.clearance.Run(ctx, progress)
+	if ns == register.OpPreparation && f.middle != nil { // the last thing that a pass reads
+		middle := f.middle
+		f.middle = nil
+		middle()
+	}
+	return f.Store.Registers(ns, prefix)
+}
+
+// inject decides whether a fault happens now.
+func (l *life) inject(fault string) bool {
+	s := l.s
+	if s.faults == 0 || l.store.dead || s.schedule.choose(20, fault) != 1 {
+		return false
+	}
+	s.faults--
+	s.saw(fault)
+	return true
+}
+
+// struck is what may become of a request by no fault of its own.
+func (l *life) struck(ctx context.Context) error {
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case l.inject("crash during an effect"):
+		l.store.dead = true
+	case l.inject("the provider dies"):
+		return &provider.Error{Class: provider.Disconnect, Message: "the connection broke", Partial: &message.Assistant{
+			Content: []message.AssistantBlock{message.Text{Text: "half of"}}, Usage: usage.Unknown(usage.API),
+		}}
+	case l.inject("the provider times out"):
+		return &provider.Error{Class: provider.Deadline, Message: "no answer in time"}
+	}
+	return nil
+}
+
+// arm makes the store ready for a fault.
+func (l *life) arm() {
+	s := l.s
+	if s.faults == 0 || l.store.armed != "" || s.schedule.choose(12, "arm") != 1 {
+		return
+	}
+	s.faults--
+	l.store.armed = armedFaults[s.schedule.choose(len(armedFaults), "fault")]
+	s.armedAt = s.commits
+}
+
+// zombie is an effect of a process that lost its lease and lives on.
+type zombie struct {
+	l *life
+	f simEffect
+}
+
+// haunt lets one of them go on. Nothing of it may reach the session.
+func (s *sim) haunt(n int) {
+	z := s.zombies[n]
+	s.zombies = append(s.zombies[:n:n], s.zombies[n+1:]...)
+	s.saw("effect of a process without its lease")
+	before := s.commits
+	z.f.run()
+	if _, err := z.f.driver.Step(func(func()) {}); err == nil && s.commits != before {
+		s.fail("replay/never-once", "a process without its lease went on")
+	}
+	if !s.haunting(z.l) {
+		z.l.e.Close()
+		z.l.box.settled(s.t)
+	}
+}
+
+func (s *sim) haunting(l *life) bool {
+	for _, z := range s.zombies {
+		if z.l == l {
+			return true
+		}
+	}
+	return false
+}
+
+// broken is what a playing found wrong.
+type broken struct{ check, detail string }
+
+func (b *broken) Error() string { return b.check + ": " + b.detail }
+
+func (s *sim) fail(check, format string, args ...any) {
+	if s.broken == nil {
+		s.broken = &broken{check, fmt.Sprintf(format, args...)}
+	}
+}
+
+type simEffect struct {
+	run       func()
+	driver    *engine.Driver
+	strand    string
+	exclusive bool
 }
