@@ -65,8 +65,9 @@ var suites = []suite{
 	{"./events", "^BenchmarkFanOut$", "1s", []figure{
 		{"event to the last of 64 subscribers, p99", "FanOut", "p99-µs", 1e-3, "%.2f ms", 1, true},
 	}},
-	{"./client", "^BenchmarkStep$", "1s", []figure{
+	{"./client", "^BenchmarkStep$", "10000000x", []figure{
 		{"client.Step, delta frames/s", "Step", "frames/s", 1e-3, "%.0f k", 500, false},
+		{"  memory held after 10 M frames", "Step", "MB-held", 1, "%.1f MB", 2, true},
 	}},
 	{"./engine", "^BenchmarkNextContextOf10kEntries$", "1s", []figure{
 		{"context of the next turn on 10,000 messages", "NextContextOf10kEntries", "ns/op", 1e-6, "%.2f ms", 0, true},
