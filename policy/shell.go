@@ -10,6 +10,7 @@ import (
 // fail closed on it.
 const (
 	maxCommand  = 64 << 10 // bytes of a command line
+	maxOpen     = 256      // brackets that are open at once, quoted ones included
 	maxNested   = 8        // command lines inside command lines
 	maxCommands = 4096     // commands of one call
 )
@@ -40,7 +41,7 @@ type reader struct {
 }
 
 func (r *reader) read(text string) bool {
-	if len(text) > maxCommand || strings.ContainsRune(text, 0) {
+	if len(text) > maxCommand || strings.ContainsRune(text, 0) || opens(text) > maxOpen {
 		return false
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(text), "")
@@ -62,6 +63,22 @@ func (r *reader) read(text string) bool {
 		return true
 	})
 	return true
+}
+
+// opens is how many brackets are open at most: the parser descends for each, and some
+// hosts have small stacks.
+func opens(text string) (most int) {
+	open := 0
+	for i := range len(text) {
+		switch text[i] {
+		case '(', '{', '[':
+			open++
+			most = max(most, open)
+		case ')', '}', ']':
+			open = max(0, open-1)
+		}
+	}
+	return most
 }
 
 // beside notes the first thing that no rule about commands covers.
