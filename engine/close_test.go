@@ -176,11 +176,25 @@ type failingReads struct {
 
 func (f *failingReads) fail(ns register.Namespace) { f.failed.Store(&ns) }
 
-func (f *failingReads) Register(ns register.Namespace, key string) (register.Cell, bool, error) {
-	if failed := f.failed.Load(); failed != nil && *failed == ns {
+func (f *failingReads) Within(g func(storage.Reader) error) error {
+	return f.Store.Within(func(r storage.Reader) error { return g(&failingReader{r, f}) })
+}
+
+// failingReader is the Reader of one state of it.
+type failingReader struct {
+	storage.Reader
+	f *failingReads
+}
+
+func (r *failingReader) Register(ns register.Namespace, key string) (register.Cell, bool, error) {
+	if failed := r.f.failed.Load(); failed != nil && *failed == ns {
 		return register.Cell{}, false, &storage.BackendFault{Reason: "the disk is gone"}
 	}
-	return f.Store.Register(ns, key)
+	return r.Reader.Register(ns, key)
+}
+
+func (f *failingReads) Register(ns register.Namespace, key string) (register.Cell, bool, error) {
+	return (&failingReader{f.Store, f}).Register(ns, key)
 }
 
 func (f *failingReads) ScanBranch(q storage.BranchQuery) ([]entry.Entry, error) {

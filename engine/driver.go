@@ -282,7 +282,7 @@ func (d *Driver) step(spawn func(func())) (Pass, error) {
 	case machine.Park:
 		return d.park(l, a), nil
 	case machine.Fault:
-		return d.fault(l, a.Report)
+		return Pass{}, a.Report
 	}
 	return Pass{}, errors.New("machine returned no action")
 }
@@ -319,20 +319,6 @@ func (d *Driver) commit(step machine.Step, t tx.Tx, r *report, told Fact, then f
 	}
 	r.release() // the plan had no use for it: the run was aborted in between
 	return Pass{Progress: Moved, Step: step}, nil
-}
-
-// fault stops the strand, unless the operation moved while it was being read: its
-// registers are read one after the other, so what was seen together need not have
-// stood together.
-func (d *Driver) fault(l loaded, seen *corrupt.Report) (Pass, error) {
-	st, ok, err := d.e.cfg.Session.OpState(l.op.ID)
-	if err != nil {
-		return Pass{}, err
-	}
-	if ok && st.Seq != l.in.StateSeq {
-		return Pass{Progress: Moved}, nil
-	}
-	return Pass{}, seen
 }
 
 // retryFact tells watchers of a wait that a transition begins; nil for others.
@@ -410,25 +396,27 @@ type loaded struct {
 	in machine.Inputs
 }
 
-// load reads the strand's operation and everything its state names. ok is false
-// when the strand is idle.
-func (d *Driver) load() (loaded, bool, error) {
-	s := d.e.cfg.Session
+// load reads the strand's operation and everything its state names, as they stand
+// together in one committed state. ok is false when the strand is idle.
+func (d *Driver) load() (l loaded, ok bool, err error) {
+	err = d.e.cfg.Session.Within(func(s *session.View) (err error) {
+		l, ok, err = d.read(s)
+		return err
+	})
+	return l, ok, err
+}
+
+func (d *Driver) read(s *session.View) (loaded, bool, error) {
 	strand, ok, err := s.StrandState(d.strand)
 	if err != nil || !ok || strand.Value.CurrentOperation.IsZero() {
 		return loaded{}, false, err
 	}
 	current := strand.Value.CurrentOperation
-	op, st, ok, err := d.e.operation(current)
+	op, st, ok, err := operation(s, current)
 	if err != nil {
 		return loaded{}, false, err
 	}
 	if !ok || op.ID != current || op.Strand != d.strand {
-		// These are several reads, and another process may have ended the operation between
-		// them.
-		if now, _, err := s.StrandState(d.strand); err != nil || now.Seq != strand.Seq {
-			return loaded{}, false, err
-		}
 		return loaded{}, false, &session.Corrupt{Report: corrupt.New("engine.load", "operation "+current.String(),
 			"its registers, naming strand "+d.strand, "registers that are missing or name "+op.Strand)}
 	}
@@ -451,12 +439,11 @@ func (d *Driver) load() (loaded, bool, error) {
 		ProjectedCustom: d.e.cfg.Policy.CustomTypes(), Measure: d.measured,
 		Hooks: machine.Hooks{RunStart: d.e.cfg.Hooks != nil, RunEnd: d.e.cfg.Hooks != nil},
 	}}
-	return l, true, d.loadNamed(&l)
+	return l, true, d.readNamed(s, &l)
 }
 
-// loadNamed reads the rows and keys that a state names.
-func (d *Driver) loadNamed(l *loaded) (err error) {
-	s := d.e.cfg.Session
+// readNamed reads the rows and keys that a state names.
+func (d *Driver) readNamed(s *session.View, l *loaded) (err error) {
 	if l.in.ToolArgsKeys, err = s.RegisterKeys(register.OpToolArgs, l.op.ID.String()+":"); err != nil {
 		return err
 	}
@@ -484,9 +471,9 @@ func (d *Driver) loadNamed(l *loaded) (err error) {
 				named = append(named, c.ResultID)
 			}
 		}
-		l.in.BatchSource, err = d.source(phase.Batch.AssistantID)
+		l.in.BatchSource, err = d.source(s, phase.Batch.AssistantID)
 	case machine.AwaitingDeferred:
-		l.in.DeferredSource, err = d.source(phase.Deferred.SourceEntryID)
+		l.in.DeferredSource, err = d.source(s, phase.Deferred.SourceEntryID)
 	case machine.Starting, machine.AtCheckpoint, machine.Generating, machine.Compacting, machine.FailureDrain:
 	}
 	if err != nil {
@@ -498,11 +485,11 @@ func (d *Driver) loadNamed(l *loaded) (err error) {
 
 // source reads the response whose calls are worked on, or whose handle is waited
 // for; it never changes.
-func (d *Driver) source(i id.EntryID) (*message.Assistant, error) {
+func (d *Driver) source(s *session.View, i id.EntryID) (*message.Assistant, error) {
 	if d.batch.id == i && d.batch.source != nil {
 		return d.batch.source, nil
 	}
-	rows, err := d.e.cfg.Session.Rows().Entries(i)
+	rows, err := s.Rows().Entries(i)
 	if err != nil {
 		return nil, err
 	}

@@ -160,12 +160,21 @@ func (e *Engine) generator() id.Generator {
 	return id.NewGenerator(clock.Real(e.cfg.Clock), e.cfg.Entropy())
 }
 
-func (e *Engine) operation(op id.OpID) (machine.Operation, session.Cell[machine.State], bool, error) {
-	meta, ok, err := e.cfg.Session.OpMeta(op)
+// operation reads an operation that is open.
+func (e *Engine) operation(op id.OpID) (meta machine.Operation, st session.Cell[machine.State], ok bool, err error) {
+	err = e.cfg.Session.Within(func(s *session.View) (err error) {
+		meta, st, ok, err = operation(s, op)
+		return err
+	})
+	return meta, st, ok, err
+}
+
+func operation(s *session.View, op id.OpID) (machine.Operation, session.Cell[machine.State], bool, error) {
+	meta, ok, err := s.OpMeta(op)
 	if err != nil || !ok {
 		return machine.Operation{}, session.Cell[machine.State]{}, false, err
 	}
-	st, ok, err := e.cfg.Session.OpState(op)
+	st, ok, err := s.OpState(op)
 	return meta.Value, st, ok, err
 }
 

@@ -97,39 +97,68 @@ func (f *simStore) read() error {
 	return &storage.BackendFault{Reason: "the disk did not answer"}
 }
 
-func (f *simStore) Register(ns register.Namespace, key string) (register.Cell, bool, error) {
-	if err := f.read(); err != nil {
-		return register.Cell{}, false, err
-	}
-	return f.Store.Register(ns, key)
-}
-
-func (f *simStore) Entries(ids ...id.EntryID) (map[id.EntryID]entry.Entry, error) {
-	if err := f.read(); err != nil {
-		return nil, err
-	}
-	return f.Store.Entries(ids...)
-}
-
-func (f *simStore) ScanBranch(q storage.BranchQuery) ([]entry.Entry, error) {
-	if q.Kind == "" { // notes that cannot be read are another thing, which the script decides
-		if err := f.read(); err != nil {
-			return nil, err
-		}
-	}
-	return f.Store.ScanBranch(q)
-}
-
-func (f *simStore) Registers(ns register.Namespace, prefix string) ([]storage.KeyedCell, error) {
-	if ns == register.FactCustom && f.s.script.notes == unreadable && len(prefix) > 6 && prefix[:6] == "agent/" {
-		return nil, &storage.BackendFault{Reason: "the notes cannot be read"}
-	}
-	if ns == register.OpPreparation && f.middle != nil { // the last thing that a pass reads
-		middle := f.middle
+// Within lets others act between what a pass reads and what it commits.
+func (f *simStore) Within(g func(storage.Reader) error) error {
+	err := f.Store.Within(func(r storage.Reader) error { return g(simReader{r, f}) })
+	if middle := f.middle; middle != nil {
 		f.middle = nil
 		middle()
 	}
-	return f.Store.Registers(ns, prefix)
+	return err
+}
+
+func (f *simStore) reader() simReader { return simReader{f.Store, f} }
+
+func (f *simStore) Register(ns register.Namespace, key string) (register.Cell, bool, error) {
+	return f.reader().Register(ns, key)
+}
+
+func (f *simStore) Entries(ids ...id.EntryID) (map[id.EntryID]entry.Entry, error) {
+	return f.reader().Entries(ids...)
+}
+
+func (f *simStore) ScanBranch(q storage.BranchQuery) ([]entry.Entry, error) {
+	return f.reader().ScanBranch(q)
+}
+
+func (f *simStore) Registers(ns register.Namespace, prefix string) ([]storage.KeyedCell, error) {
+	return f.reader().Registers(ns, prefix)
+}
+
+// simReader reads through a simStore: one state of it, or whatever is current.
+type simReader struct {
+	storage.Reader
+	f *simStore
+}
+
+func (r simReader) Register(ns register.Namespace, key string) (register.Cell, bool, error) {
+	if err := r.f.read(); err != nil {
+		return register.Cell{}, false, err
+	}
+	return r.Reader.Register(ns, key)
+}
+
+func (r simReader) Entries(ids ...id.EntryID) (map[id.EntryID]entry.Entry, error) {
+	if err := r.f.read(); err != nil {
+		return nil, err
+	}
+	return r.Reader.Entries(ids...)
+}
+
+func (r simReader) ScanBranch(q storage.BranchQuery) ([]entry.Entry, error) {
+	if q.Kind == "" { // notes that cannot be read are another thing, which the script decides
+		if err := r.f.read(); err != nil {
+			return nil, err
+		}
+	}
+	return r.Reader.ScanBranch(q)
+}
+
+func (r simReader) Registers(ns register.Namespace, prefix string) ([]storage.KeyedCell, error) {
+	if ns == register.FactCustom && r.f.s.script.notes == unreadable && len(prefix) > 6 && prefix[:6] == "agent/" {
+		return nil, &storage.BackendFault{Reason: "the notes cannot be read"}
+	}
+	return r.Reader.Registers(ns, prefix)
 }
 
 // inject decides whether a fault happens now.

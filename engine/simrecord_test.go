@@ -202,7 +202,8 @@ func (r *record) end(names []string) (end simEnding, err error) {
 	return end, err
 }
 
-// rendered leaves out ids and times. A call that a crash interrupted and that must not be repeated may say so instead of its result.
+// rendered leaves out ids and times. A call that a crash interrupted and that must not be repeated may say so instead of its result; then the size of what was cut,
+// of which a summary speaks, is another.
 func rendered(list []message.Message) string {
 	var b strings.Builder
 	for _, m := range list {
@@ -211,8 +212,10 @@ func rendered(list []message.Message) string {
 		}
 		b.WriteString(line(m) + "\n")
 	}
-	return identity.ReplaceAllString(b.String(), "an entry")
+	return cutSize.ReplaceAllString(identity.ReplaceAllString(b.String(), "an entry"), "about some tokens")
 }
+
+var cutSize = regexp.MustCompile(`about [0-9]+ tokens`)
 
 var identity = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 

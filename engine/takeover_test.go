@@ -4,17 +4,14 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/loom-run/loom/core/message"
-	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/session"
-	"github.com/loom-run/loom/storage"
 )
 
 // TestARunThatAnotherProcessFinishedEndsHereToo: a process that slept through the
@@ -70,54 +67,5 @@ func TestARunThatAnotherProcessFinishedEndsHereToo(t *testing.T) {
 				t.Error("it wrote after it was taken over")
 			}
 		})
-	}
-}
-
-// hurried is a store on which something happens right before an operation is read.
-type hurried struct {
-	storage.Store
-	before atomic.Pointer[func()]
-}
-
-func (h *hurried) Register(ns register.Namespace, key string) (register.Cell, bool, error) {
-	if ns == register.OpMeta {
-		if f := h.before.Swap(nil); f != nil {
-			(*f)()
-		}
-	}
-	return h.Store.Register(ns, key)
-}
-
-// TestARunThatEndsBetweenTwoReadsIsNotDamaged lets another process end a run after this one
-// has read that the strand works on it, and before it reads the run.
-func TestARunThatEndsBetweenTwoReadsIsNotDamaged(t *testing.T) {
-	w := newWorld()
-	entered, wake := make(chan struct{}), make(chan struct{})
-	asleep := func(context.Context, func(provider.Delta)) (*message.Assistant, error) {
-		close(entered)
-		<-wake
-		return say("too late")(nil, nil)
-	}
-	stopped := make(chan engine.StrandStopped, 1)
-	h := &hurried{Store: w.store}
-	p := boot(t, w, []turn{asleep}, func(c *engine.Config) {
-		c.Session = session.New(h)
-		c.Observe = func(f engine.Fact) {
-			if s, ok := f.(engine.StrandStopped); ok {
-				stopped <- s
-			}
-		}
-	})
-	op := prompt(t, p, text("go"))
-	<-entered
-	h.before.Store(new(func() {
-		q := boot(t, w, []turn{say("from the other")})
-		if got := finish(t, q, op); got.Outcome != machine.OutcomeCompleted {
-			t.Errorf("the other process: %+v", got)
-		}
-	}))
-	close(wake)
-	if s := <-stopped; s.Op != op || s.Err == nil || !strings.Contains(s.Err.Error(), "ended by another process") {
-		t.Errorf("the strand stopped with %+v", s)
 	}
 }

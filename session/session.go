@@ -69,6 +69,11 @@ func NewView(rows storage.Reader) *View { return &View{rows} }
 // Rows returns the handle for scans.
 func (s *View) Rows() storage.Reader { return s.rows }
 
+// Within runs f over one committed state, as [storage.Reader.Within] does.
+func (s *View) Within(f func(*View) error) error {
+	return s.rows.Within(func(r storage.Reader) error { return f(&View{r}) })
+}
+
 // Close closes the handle.
 func (s *View) Close() error { return s.rows.Close() }
 

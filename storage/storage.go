@@ -69,6 +69,12 @@ type Reader interface {
 	// MaxSnapshotCells cells or MaxSnapshotBytes bytes of them are *SnapshotTooLarge.
 	// Rows below its Next never change, so scans up to there complete the state.
 	Snapshot(of ...CellRange) (Snapshot, error)
+	// Within runs f over one committed state: every read of the Reader that f is given
+	// sees it, whatever is committed meanwhile. That Reader is good until f returns; its
+	// Close does nothing. f must be short and must neither commit nor use the handle
+	// itself, for a store may hold commits up until it returns. An error of f is
+	// returned as it is.
+	Within(f func(Reader) error) error
 	// Close releases the handle; a second call returns the first outcome.
 	Close() error
 }

@@ -27,8 +27,6 @@ package memory
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 	"sync"
 
 	"github.com/loom-run/loom/core/corrupt"
@@ -241,216 +239,68 @@ func (c *change) adopt() {
 	c.s.nextSeq, c.s.stats = c.seq, c.stats
 }
 
-// reading takes the read lock, or says that the store is closed.
-func (s *Store) reading() (unlock func(), err error) {
+// Within implements storage.Reader.
+func (s *Store) Within(f func(storage.Reader) error) error {
 	s.mu.RLock()
+	defer s.mu.RUnlock()
 	if s.closed {
-		s.mu.RUnlock()
-		return nil, storage.ErrClosed
+		return storage.ErrClosed
 	}
-	return s.mu.RUnlock, nil
+	return f(state{s.rows})
 }
 
-// Entries implements storage.Store.
-func (s *Store) Entries(ids ...id.EntryID) (map[id.EntryID]entry.Entry, error) {
-	unlock, err := s.reading()
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	found := make(map[id.EntryID]entry.Entry, len(ids))
-	for _, i := range ids {
-		if n, ok := s.place[i.String()]; ok && n >= 0 {
-			found[i] = s.entries[n]
-		}
-	}
-	return found, nil
+// Entries implements storage.Reader.
+func (s *Store) Entries(ids ...id.EntryID) (found map[id.EntryID]entry.Entry, err error) {
+	err = s.Within(func(r storage.Reader) (err error) { found, err = r.Entries(ids...); return err })
+	return found, err
 }
 
-// Register implements storage.Store.
-func (s *Store) Register(ns register.Namespace, key string) (register.Cell, bool, error) {
-	unlock, err := s.reading()
-	if err != nil {
-		return register.Cell{}, false, err
-	}
-	defer unlock()
-	c, ok := s.cells[register.Address{NS: ns, Key: key}]
-	return c, ok, nil
+// Register implements storage.Reader.
+func (s *Store) Register(ns register.Namespace, key string) (cell register.Cell, ok bool, err error) {
+	err = s.Within(func(r storage.Reader) (err error) { cell, ok, err = r.Register(ns, key); return err })
+	return cell, ok, err
 }
 
-// Registers implements storage.Store.
-func (s *Store) Registers(ns register.Namespace, prefix string) ([]storage.KeyedCell, error) {
-	unlock, err := s.reading()
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	return s.list(ns, prefix), nil
+// Registers implements storage.Reader.
+func (s *Store) Registers(ns register.Namespace, prefix string) (list []storage.KeyedCell, err error) {
+	err = s.Within(func(r storage.Reader) (err error) { list, err = r.Registers(ns, prefix); return err })
+	return list, err
 }
 
-// list is Registers inside the lock.
-func (s *Store) list(ns register.Namespace, prefix string) (out []storage.KeyedCell) {
-	for a, c := range s.cells {
-		if a.NS == ns && strings.HasPrefix(a.Key, prefix) {
-			out = append(out, storage.KeyedCell{Key: a.Key, Cell: c})
-		}
-	}
-	slices.SortFunc(out, func(a, b storage.KeyedCell) int { return strings.Compare(a.Key, b.Key) })
-	return out
+// Snapshot implements storage.Reader.
+func (s *Store) Snapshot(of ...storage.CellRange) (snap storage.Snapshot, err error) {
+	err = s.Within(func(r storage.Reader) (err error) { snap, err = r.Snapshot(of...); return err })
+	return snap, err
 }
 
-// Snapshot implements storage.Store.
-func (s *Store) Snapshot(of ...storage.CellRange) (storage.Snapshot, error) {
-	unlock, err := s.reading()
-	if err != nil {
-		return storage.Snapshot{}, err
-	}
-	defer unlock()
-	var g storage.Gathering
-	for _, r := range of {
-		for _, c := range s.list(r.NS, r.Prefix) {
-			if err := g.Add(r, c.Key, c.Cell, len(c.Value.Append(nil))); err != nil {
-				return storage.Snapshot{}, err
-			}
-		}
-	}
-	return storage.Snapshot{Next: s.nextSeq, Stats: s.stats, Cells: g.Cells}, nil
+// ScanBranch implements storage.Reader.
+func (s *Store) ScanBranch(q storage.BranchQuery) (rows []entry.Entry, err error) {
+	err = s.Within(func(r storage.Reader) (err error) { rows, err = r.ScanBranch(q); return err })
+	return rows, err
 }
 
-// ScanBranch implements storage.Store.
-func (s *Store) ScanBranch(q storage.BranchQuery) ([]entry.Entry, error) {
-	unlock, err := s.reading()
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	n, ok := s.place[q.Start.String()]
-	if !ok || n < 0 {
-		return nil, &storage.UnknownEntry{ID: q.Start}
-	}
-	stops := func(e entry.Entry) bool {
-		return q.StopAtKind != "" && e.Body.Kind() == q.StopAtKind || !q.StopAtID.IsZero() && e.ID == q.StopAtID
-	}
-	oldestFirst := q.Order == storage.OldestFirst
-	kept := func(e entry.Entry) bool {
-		before := q.Cursor != nil && (oldestFirst && e.Seq <= *q.Cursor || !oldestFirst && e.Seq >= *q.Cursor)
-		return !before && matches(e, q.Kind, q.CustomType)
-	}
-	var path []entry.Entry // newest first; of a newest-first scan only what it keeps, so that a page costs a page
-	for q.Limit == nil || oldestFirst || len(path) < *q.Limit {
-		e := s.entries[n]
-		if oldestFirst || kept(e) {
-			path = append(path, e)
-		}
-		if e.Parent.IsZero() || !oldestFirst && stops(e) {
-			break
-		}
-		n = s.place[e.Parent.String()] // exists: the commit checked it
-	}
-	if oldestFirst {
-		slices.Reverse(path)
-		if i := slices.IndexFunc(path, stops); i >= 0 {
-			path = path[:i+1]
-		}
-		path = slices.DeleteFunc(path, func(e entry.Entry) bool { return !kept(e) })
-	}
-	return limited(path, q.Limit), nil
+// ScanEntries implements storage.Reader.
+func (s *Store) ScanEntries(q storage.EntryQuery) (rows []entry.Entry, err error) {
+	err = s.Within(func(r storage.Reader) (err error) { rows, err = r.ScanEntries(q); return err })
+	return rows, err
 }
 
-func matches(e entry.Entry, kind entry.Kind, customType *string) bool {
-	if kind != "" && e.Body.Kind() != kind {
-		return false
-	}
-	if customType == nil {
-		return true
-	}
-	c, ok := e.Body.(entry.Custom)
-	return ok && c.Type == *customType
+// ScanEntryHeads implements storage.Reader.
+func (s *Store) ScanEntryHeads(q storage.EntryQuery) (heads []storage.Head, err error) {
+	err = s.Within(func(r storage.Reader) (err error) { heads, err = r.ScanEntryHeads(q); return err })
+	return heads, err
 }
 
-func limited[T any](rows []T, limit *int) []T {
-	if limit == nil || *limit > len(rows) {
-		return rows
-	}
-	return rows[:max(*limit, 0)]
+// ScanUsage implements storage.Reader.
+func (s *Store) ScanUsage(q storage.UsageQuery) (rows []entry.UsageRow, err error) {
+	err = s.Within(func(r storage.Reader) (err error) { rows, err = r.ScanUsage(q); return err })
+	return rows, err
 }
 
-func within(seq int64, from, to *int64) bool {
-	return (from == nil || seq >= *from) && (to == nil || seq <= *to)
-}
-
-// ScanEntries implements storage.Store.
-func (s *Store) ScanEntries(q storage.EntryQuery) ([]entry.Entry, error) {
-	unlock, err := s.reading()
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	rows := scan(s.entries, q.Order, q.Limit, func(e entry.Entry) bool {
-		return within(e.Seq, q.FromSeq, q.ToSeq) && matches(e, q.Kind, q.CustomType)
-	})
-	return upTo(rows, q.Bytes), nil
-}
-
-// upTo cuts behind the row that reaches a size.
-func upTo(rows []entry.Entry, bytes int) []entry.Entry {
-	if bytes <= 0 {
-		return rows
-	}
-	for i, e := range rows {
-		if bytes -= len(entry.Encode(e)); bytes <= 0 {
-			return rows[:i+1]
-		}
-	}
-	return rows
-}
-
-// ScanEntryHeads implements storage.Store.
-func (s *Store) ScanEntryHeads(q storage.EntryQuery) ([]storage.Head, error) {
-	q.Bytes = 0
-	rows, err := s.ScanEntries(q)
-	if err != nil {
-		return nil, err
-	}
-	heads := make([]storage.Head, len(rows))
-	for i, e := range rows {
-		heads[i] = storage.Head{ID: e.ID, Parent: e.Parent, Seq: e.Seq}
-	}
-	return heads, nil
-}
-
-// ScanUsage implements storage.Store.
-func (s *Store) ScanUsage(q storage.UsageQuery) ([]entry.UsageRow, error) {
-	unlock, err := s.reading()
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	return scan(s.ledger, q.Order, q.Limit, func(r entry.UsageRow) bool { return within(r.Seq, q.FromSeq, q.ToSeq) }), nil
-}
-
-// scan filters rows that lie by ascending seq.
-func scan[T any](rows []T, order storage.Order, limit *int, keep func(T) bool) []T {
-	var out []T
-	for _, r := range rows {
-		if keep(r) {
-			out = append(out, r)
-		}
-	}
-	if order == storage.NewestFirst {
-		slices.Reverse(out)
-	}
-	return limited(out, limit)
-}
-
-// Stats implements storage.Store.
-func (s *Store) Stats() (storage.Stats, error) {
-	unlock, err := s.reading()
-	if err != nil {
-		return storage.Stats{}, err
-	}
-	defer unlock()
-	return s.stats, nil
+// Stats implements storage.Reader.
+func (s *Store) Stats() (stats storage.Stats, err error) {
+	err = s.Within(func(r storage.Reader) (err error) { stats, err = r.Stats(); return err })
+	return stats, err
 }
 
 // Close implements storage.Store.

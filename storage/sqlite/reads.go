@@ -13,12 +13,18 @@ import (
 )
 
 // reads is the read half of a handle. Each request is one read transaction on
-// one of the read connections.
-type reads struct{ readers pool }
+// one of the read connections, or a part of the one that is open.
+type reads struct {
+	readers pool
+	open    *conn // in a transaction that whoever made this ends; nil: none
+}
 
 // query runs f on a read connection; f runs a single statement, which is a read
 // transaction by itself.
 func (r *reads) query(f func(c *conn) error) error {
+	if r.open != nil {
+		return readFault(f(r.open))
+	}
 	c, err := r.readers.take()
 	if err != nil {
 		return readFault(err)
@@ -33,8 +39,30 @@ func (r *reads) query(f func(c *conn) error) error {
 
 // view is query for several statements that must see one state.
 func (r *reads) view(f func(c *conn) error) error {
+	if r.open != nil {
+		return readFault(f(r.open))
+	}
 	return r.query(func(c *conn) error { return c.within("BEGIN", func() error { return f(c) }) })
 }
+
+// Within runs f over one committed state, which is that of a read transaction.
+func (r *reads) Within(f func(storage.Reader) error) error {
+	var own error
+	err := r.view(func(c *conn) error {
+		own = f(transaction{&reads{open: c}})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return own
+}
+
+// transaction is the Reader of an open transaction.
+type transaction struct{ *reads }
+
+// Close does nothing: the connection goes back when the transaction ends.
+func (transaction) Close() error { return nil }
 
 // Entries returns the rows found; a missing id is simply absent.
 func (r *reads) Entries(ids ...id.EntryID) (map[id.EntryID]entry.Entry, error) {

@@ -403,6 +403,7 @@ func closing(b *bench) {
 		"ScanEntries": func() error { _, err := b.store.ScanEntries(storage.EntryQuery{}); return err },
 		"ScanUsage":   func() error { _, err := b.store.ScanUsage(storage.UsageQuery{}); return err },
 		"Stats":       func() error { _, err := b.store.Stats(); return err },
+		"Within":      func() error { return b.store.Within(func(storage.Reader) error { return nil }) },
 	} {
 		if err := read(); !errors.Is(err, storage.ErrClosed) {
 			b.Errorf("%s after close: %v, want ErrClosed", name, err)

@@ -75,6 +75,7 @@ func Run(t *testing.T, fresh func(t *testing.T, now func() int64) Opener) {
 		{"a compaction keeps its tail", tails},
 		{"a page has a size", pageBytes},
 		{"a snapshot is one state", snapshots},
+		{"reads within are of one state", oneState},
 		{"a closed handle says so", closing},
 		{"a session outlives its handle", reopening},
 	} {
