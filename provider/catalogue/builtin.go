@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"regexp"
 	"sync"
+	"time"
 
 	"github.com/loom-run/loom/config"
 	"github.com/loom-run/loom/core/jsonv"
@@ -90,7 +91,7 @@ func readPrice(v jsonv.Value) (price.Card, error) {
 		Source: r.Str("source"), Date: r.Str("date"),
 	}
 	input, output := amount("input"), amount("output")
-	if input == nil || output == nil || c.Source == "" || !isDate.MatchString(c.Date) {
+	if input == nil || output == nil || c.Source == "" || !isDate(c.Date) {
 		r.Fail("price", "input, output, a source and the date on which it was read", v)
 		return c, r.Err()
 	}
@@ -98,14 +99,17 @@ func readPrice(v jsonv.Value) (price.Card, error) {
 	return c, r.Err()
 }
 
-var isDate = regexp.MustCompile(`^\d{4}-\d{2}-\d{2}$`)
+func isDate(s string) bool {
+	_, err := time.Parse(time.DateOnly, s)
+	return err == nil
+}
 
 // versioned is how providers name a fixed version of a model.
-var versioned = regexp.MustCompile(`-(\d{4}-\d{2}-\d{2}|\d{8})$`)
+var versioned = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`-(\d{4}-\d{2}-\d{2}|\d{8})$`) })
 
 // fact is what the list knows about an id, or about the model that it is a dated version of.
 func (v vendor) fact(id string) (fact, bool) {
-	named := versioned.ReplaceAllString(id, "")
+	named := versioned().ReplaceAllString(id, "")
 	for _, f := range v.models {
 		if f.name == id || f.name == named {
 			return f, true

@@ -3,13 +3,16 @@ package sqlite
 import (
 	"encoding/binary"
 	"hash/crc32"
+	"sync"
 )
 
 // The digest of a row finds accidents: SQLite does not check its pages, and a
 // flipped bit inside a text is still valid JSON. The format page has the framing
 // and the reasons.
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+// castagnoli is made when a row is first read or written: it takes a part of the
+// time in which loom starts.
+var castagnoli = sync.OnceValue(func() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) })
 
 // digester computes the digest of one row, which starts with the byte of its
 // table. Everything but long values is gathered first: the hardware does not like
@@ -35,7 +38,7 @@ const (
 const headSize = 9 // a tag and a number
 
 func (d *digester) flush() {
-	d.crc = crc32.Update(d.crc, castagnoli, d.gather[:d.n])
+	d.crc = crc32.Update(d.crc, castagnoli(), d.gather[:d.n])
 	d.n = 0
 }
 
@@ -65,7 +68,7 @@ func (d *digester) num(n int64) { d.head(tagInt, uint64(n)) }
 func (d *digester) text(s string) {
 	d.head(tagText, uint64(len(s)))
 	if !d.room(len(s)) {
-		d.crc = crc32.Update(d.crc, castagnoli, []byte(s))
+		d.crc = crc32.Update(d.crc, castagnoli(), []byte(s))
 		return
 	}
 	d.n += copy(d.gather[d.n:], s)
@@ -74,7 +77,7 @@ func (d *digester) text(s string) {
 func (d *digester) blob(b []byte) {
 	d.head(tagBlob, uint64(len(b)))
 	if !d.room(len(b)) {
-		d.crc = crc32.Update(d.crc, castagnoli, b)
+		d.crc = crc32.Update(d.crc, castagnoli(), b)
 		return
 	}
 	d.n += copy(d.gather[d.n:], b)
