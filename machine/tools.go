@@ -227,6 +227,14 @@ func (p *plan) runTool(b Batch, n int, call message.ToolCall, args jsonv.Value, 
 	}
 }
 
+// lostCall is what is said of a call of unknown outcome.
+const lostCall = "the process ended while this call was running; whether it had an effect, and which, is unknown. It was not run again. Check before you repeat it."
+
+// Lost reports whether a result says that nobody knows what its call did.
+func Lost(r *message.ToolResult) bool {
+	return r.IsError && message.TextOf(r.Content) == lostCall
+}
+
 // orphaned runs a replay-safe call again under the same id; any other may have
 // had its effect, which is said and never repeated.
 func (p *plan) orphaned(b Batch, n int, o OrphanedCall) Action {
@@ -240,7 +248,7 @@ func (p *plan) orphaned(b Batch, n int, o OrphanedCall) Action {
 		next := State{Control: p.control, Work: new(p.run)}
 		return Dispatch{StepReplay, p.runTool(b, n, call, *o.Arguments, true), next, t}
 	}
-	return p.stage(StepCallLost, b, n, notRun(call, "the process ended while this call was running; whether it had an effect, and which, is unknown. It was not run again. Check before you repeat it."), false)
+	return p.stage(StepCallLost, b, n, notRun(call, lostCall), false)
 }
 
 // stage keeps a result until those before it are in the tree.

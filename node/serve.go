@@ -171,6 +171,16 @@ func (s *served) StopTask(ctx context.Context, task string) (bool, error) {
 	return false, server.Refuse(server.BadRequest, "there is no such task in this session; nothing was stopped")
 }
 
+// Rewind implements server.Resident.
+func (s *served) Rewind(_ context.Context, at id.EntryID, dryRun bool) (server.Rewound, error) {
+	got, err := s.slot.Rewind(at, dryRun)
+	out := server.Rewound{Changed: got.Changed, Insertions: got.Insertions, Deletions: got.Deletions}
+	for _, f := range got.Refused {
+		out.Refused = append(out.Refused, server.RefusedFile(f))
+	}
+	return out, err
+}
+
 func (s *served) Current(strand string) (id.OpID, bool, error) {
 	if s.slot.resident() == nil {
 		return id.OpID{}, false, nil // nothing of it runs here

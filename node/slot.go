@@ -37,6 +37,7 @@ type Slot struct {
 	id   id.SessionID
 
 	opening sync.RWMutex // held for writing while the session is opened or closed
+	mode    *policy.Mode // it was last open in here; nil: it was not. Guarded by opening
 
 	mu       sync.Mutex // guards what follows
 	res      *resident
@@ -120,9 +121,6 @@ func (s *Slot) open(o Opening) (*resident, error) {
 	s.opening.Lock()
 	defer s.opening.Unlock()
 	if r := s.resident(); r != nil && r.engine.Lost() != nil {
-		if o.Mode == nil {
-			o.Mode = &r.mode
-		}
 		if err := s.evict(); err != nil { // another process had it meanwhile: what is known here is old
 			return nil, err
 		}
@@ -138,22 +136,22 @@ func (s *Slot) open(o Opening) (*resident, error) {
 		return nil, err
 	}
 	s.mu.Lock()
-	s.res = r
+	s.res, s.mode = r, &r.mode
 	s.mu.Unlock()
 	return r, nil
 }
 
 // Opening says how a session is opened if it is not open yet.
 type Opening struct {
-	Mode  *policy.Mode // nil: as it is open, else default
+	Mode  *policy.Mode // nil: as it is open, or was last open here, else default
 	Model *string      // nil: as configured
 	cwd   string       // of a new session
 }
 
 func (s *Slot) load(o Opening) (_ *resident, err error) {
 	r := &resident{mode: policy.Default}
-	if o.Mode != nil {
-		r.mode = *o.Mode
+	if mode := cmp.Or(o.Mode, s.mode); mode != nil {
+		r.mode = *mode
 	}
 	defer func() {
 		if err != nil {

@@ -226,6 +226,13 @@ func (f *fakeSession) Abort(strand string) (id.OpID, bool, error) {
 	return op, ok, err
 }
 
+func (f *fakeSession) Rewind(_ context.Context, at id.EntryID, dryRun bool) (Rewound, error) {
+	if at.IsZero() {
+		return Rewound{Refused: []RefusedFile{{"a", "somebody changed it"}}}, nil
+	}
+	return Rewound{Changed: []string{at.String()}, Insertions: 2, Deletions: 1}, nil
+}
+
 func (f *fakeSession) StopTask(_ context.Context, task string) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -71,11 +71,24 @@ type Resident interface {
 	// StopTask ends what works beside the conversation: the run of a strand that
 	// another one started, by its name, or a job. ok is false when it does not work.
 	StopTask(ctx context.Context, task string) (ok bool, err error)
+	// Rewind takes files back to what they held before a message of the person, or says
+	// what it would do. A session that runs is refused.
+	Rewind(ctx context.Context, at id.EntryID, dryRun bool) (Rewound, error)
 	// Current is the operation that a strand works on.
 	Current(strand string) (op id.OpID, ok bool, err error)
 	// Level is what a strand runs with.
 	Level(strand string) (Level, error)
 }
+
+// Rewound is what a rewind did, or would do.
+type Rewound struct {
+	Changed               []string
+	Refused               []RefusedFile
+	Insertions, Deletions int64 // lines
+}
+
+// RefusedFile is a file that a rewind leaves alone, and why, in a sentence.
+type RefusedFile struct{ Path, Why string }
 
 // NewSession is what a session is made with.
 type NewSession struct {

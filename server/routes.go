@@ -27,6 +27,7 @@ func (s *Server) routes() {
 	handle(s, wire.PostCheck, s.postCheck)
 	handle(s, wire.GetBackground, s.getBackground)
 	handle(s, wire.PostStopTask, s.postStopTask)
+	handle(s, wire.PostRewind, s.postRewind)
 	s.mount(wire.GetFrames, s.frames)
 
 	// What the contract has beyond that is answered as such, and not as a path that

@@ -11,7 +11,8 @@
 //
 // [Tool] is the record of one tool, [Registry] all tools of a session,
 // [Call] what is run, [Outcome] what comes back. [New] builds a registry from its
-// [Deps].
+// [Deps]. [Change] is what a call did to a file, [History] what many did, and [Rewind]
+// takes it back.
 //
 // # Relationships
 //
@@ -38,6 +39,8 @@
 //     the text.
 //   - A secret that the broker names is in no text, no details, no progress and no
 //     blob; a marker stands in its place. An encoding of it is not recognised.
+//   - Before a file is changed, what it holds is kept as a blob of the result, unless
+//     there is a secret in it, or no room; then that is noted.
 //   - What the model needs is in the text: details are for programs.
 //   - Of equal inputs the same text: no time, no temporary name, no order of a map.
 package tools

@@ -15,9 +15,11 @@ import (
 //go:embed edit.md
 var editDescription string
 
+const editName = "edit"
+
 func (k toolkit) edit() Tool {
 	return Tool{
-		Name: "edit", Description: editDescription, Class: policy.Write, Replay: Never, Scheduling: Exclusive,
+		Name: editName, Description: editDescription, Class: policy.Write, Replay: Never, Scheduling: Exclusive,
 		Schema: schema(`{"type":"object","properties":{
 			"path":{"type":"string","description":"File to change, relative to the workspace or absolute inside it."},
 			"old_text":{"type":"string","minLength":1,"description":"Text to replace, exactly as it stands in the file."},
@@ -74,11 +76,13 @@ func (k toolkit) runEdit(v jsonv.Value) Outcome {
 	if !unchanged(was, now) {
 		return failed(fmt.Sprintf("%s was changed by somebody else just now; nothing was changed by this edit. Read it again", at.shown))
 	}
+	change := k.changing(at, held(before), after)
 	if err := k.room.replace(at, after, now); err != nil {
 		return failed(err.Error())
 	}
-	return said(fmt.Sprintf("replaced %s in %s; it has %s now", count(n, "occurrence"), at.shown, count(len(after), "byte"))).with(
-		jsonv.F("path", jsonv.Str(at.shown)), jsonv.F("replaced", jsonv.Num(int64(n))), jsonv.F("bytes", jsonv.Num(int64(len(after)))))
+	return said(fmt.Sprintf("replaced %s in %s; it has %s now", count(n, "occurrence"), at.shown, count(len(after), "byte"))).with(append([]jsonv.Member{
+		jsonv.F("path", jsonv.Str(at.shown)), jsonv.F("replaced", jsonv.Num(int64(n))), jsonv.F("bytes", jsonv.Num(int64(len(after)))),
+	}, change.details()...)...)
 }
 
 // unchanged reports whether a file is what it was; nil is no file.

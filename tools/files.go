@@ -56,16 +56,19 @@ func (w *workspace) existing(at place) (fs.FileInfo, error) {
 
 // replace gives a file this content, whole or not at all. A new file gets the
 // usual mode, a replaced one keeps its own.
-func (w *workspace) replace(at place, content []byte, was fs.FileInfo) (err error) {
-	dir := path.Dir(at.rel)
-	if dir != "." {
+func (w *workspace) replace(at place, content []byte, was fs.FileInfo) error {
+	var number [8]byte
+	_, _ = rand.Read(number[:]) // never fails
+	return w.replaceThrough(filepath.FromSlash(path.Join(path.Dir(at.rel), ".loom-"+hex.EncodeToString(number[:])+".tmp")), at, content, was)
+}
+
+// replaceThrough is replace by way of a name in the same folder, which nothing has.
+func (w *workspace) replaceThrough(temp string, at place, content []byte, was fs.FileInfo) (err error) {
+	if dir := path.Dir(at.rel); dir != "." {
 		if err := w.root.MkdirAll(filepath.FromSlash(dir), 0o777); err != nil {
 			return w.failure(at.shown, err)
 		}
 	}
-	var number [8]byte
-	_, _ = rand.Read(number[:]) // never fails
-	temp := filepath.FromSlash(path.Join(dir, ".loom-"+hex.EncodeToString(number[:])+".tmp"))
 	f, err := w.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err != nil {
 		return w.failure(at.shown, err)

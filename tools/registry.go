@@ -42,7 +42,7 @@ func New(d Deps) (*Registry, error) {
 	if err != nil {
 		return nil, err
 	}
-	kit := toolkit{room: room, blobs: d.Blobs, broker: d.Broker, secrets: d.Broker.Secrets()}
+	kit := toolkit{room: room, blobs: d.Blobs, broker: d.Broker, secrets: d.Broker.Secrets(), kept: &keeper{}}
 	all := append([]Tool{kit.read(), kit.write(), kit.edit(), kit.bash(), kit.grep(), kit.ls()}, d.More...)
 	if d.Agency != nil {
 		all = append(all, agents{d.Agency}.all()...)
@@ -186,4 +186,5 @@ type toolkit struct {
 	blobs   *blob.Store
 	broker  *broker.Broker
 	secrets broker.Secrets // of the broker
+	kept    *keeper
 }

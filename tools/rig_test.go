@@ -18,6 +18,9 @@ import (
 
 func TestMain(m *testing.M) {
 	jail.Enter()
+	if order := os.Getenv(rewinderEnv); order != "" {
+		os.Exit(rewindUntilKilled(order))
+	}
 	os.Exit(m.Run())
 }
 

@@ -12,9 +12,11 @@ import (
 //go:embed write.md
 var writeDescription string
 
+const writeName = "write"
+
 func (k toolkit) write() Tool {
 	return Tool{
-		Name: "write", Description: writeDescription, Class: policy.Write, Replay: Never, Scheduling: Exclusive,
+		Name: writeName, Description: writeDescription, Class: policy.Write, Replay: Never, Scheduling: Exclusive,
 		Schema: schema(`{"type":"object","properties":{
 			"path":{"type":"string","description":"File to write, relative to the workspace or absolute inside it."},
 			"content":{"type":"string","description":"The whole content of the file."}},
@@ -43,6 +45,13 @@ func (k toolkit) runWrite(v jsonv.Value) Outcome {
 	if err != nil {
 		return failed(err.Error())
 	}
+	var before holding
+	if was != nil {
+		if before, err = k.room.holds(at); err != nil {
+			return failed(err.Error())
+		}
+	}
+	change := k.changing(at, before, []byte(args.content))
 	if err := k.room.replace(at, []byte(args.content), was); err != nil {
 		return failed(err.Error())
 	}
@@ -52,5 +61,7 @@ func (k toolkit) runWrite(v jsonv.Value) Outcome {
 	} else {
 		text += fmt.Sprintf(", replacing %d", was.Size())
 	}
-	return said(text).with(jsonv.F("path", jsonv.Str(at.shown)), jsonv.F("bytes", jsonv.Num(int64(len(args.content)))), jsonv.F("created", jsonv.Boolean(was == nil)))
+	return said(text).with(append([]jsonv.Member{
+		jsonv.F("path", jsonv.Str(at.shown)), jsonv.F("bytes", jsonv.Num(int64(len(args.content)))), jsonv.F("created", jsonv.Boolean(was == nil)),
+	}, change.details()...)...)
 }

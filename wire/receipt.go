@@ -105,9 +105,9 @@ type Navigated struct {
 
 // Rewound answers [Rewind].
 type Rewound struct {
-	CanRewind  bool          `wire:"canRewind"`
-	Changed    []string      `wire:"changed"` // files that were, or would be, taken back
-	Refused    []RefusedFile `wire:"refused"` // changed since, and left alone
+	CanRewind  bool          `wire:"canRewind"` // something can be taken back, or nothing has to be
+	Changed    []string      `wire:"changed"`   // files that were, or would be, taken back
+	Refused    []RefusedFile `wire:"refused"`   // changed since, and left alone
 	Insertions int64         `wire:"insertions"`
 	Deletions  int64         `wire:"deletions"`
 }

@@ -231,10 +231,11 @@ type Compact struct {
 	Instructions *string `wire:"instructions"`
 }
 
-// Rewind takes files back to what they were before a message of the person.
+// Rewind takes files back to what they were before a message of the person. Without
+// the message it is their newest.
 type Rewind struct {
 	Mutation
-	Entry  id.EntryID `wire:"entry"`
+	Entry  id.EntryID `wire:"entry,opt"`
 	DryRun bool       `wire:"dryRun,opt"`
 }
 

@@ -26,6 +26,7 @@ const (
 	NotFound    Exit = 7
 	Remains     Exit = 8
 	Unsearched  Exit = 9
+	LeftAlone   Exit = 10
 	OutputLost  Exit = 74
 	Interrupted Exit = 130
 )
@@ -49,6 +50,7 @@ func Exits() []ExitRow {
 		{NotFound, "no such session"},
 		{Remains, "loom erase: the text is left somewhere, and the answer says where and why"},
 		{Unsearched, "loom erase: some place was not searched, and the answer says which and why; where it was searched the text is gone"},
+		{LeftAlone, "loom rewind: some file was left as it is, and the answer says which and why"},
 		{OutputLost, "standard output was closed or could not be written, or the disk is full; the session has what was committed"},
 		{Interrupted, "interrupted"},
 	}

@@ -165,6 +165,13 @@ func (c *Client) StopTask(ctx context.Context, s id.SessionID, q wire.StopTask) 
 	return ask(ctx, c, "stop the task", wire.PostStopTask, s, q)
 }
 
+// Rewind takes files back to what they were before a message of the person, or says
+// what that would do.
+func (c *Client) Rewind(ctx context.Context, s id.SessionID, q wire.Rewind) (wire.Rewound, error) {
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "rewind", wire.PostRewind, s, q)
+}
+
 // Check walks a session and names every broken invariant.
 func (c *Client) Check(ctx context.Context, s id.SessionID) (wire.CheckReport, error) {
 	return ask(ctx, c, "check the session", wire.PostCheck, s, wire.CheckSession{})
