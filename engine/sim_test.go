@@ -32,7 +32,7 @@ type sim struct {
 
 	rec     *record
 	live    *life
-	zombies []zombie
+	zombies []simEffect    // of processes that lost their lease and live on
 	done    map[string]int // operations of the clients, by strand
 	inputs  []input        // that are not delivered yet
 	commits int
@@ -141,9 +141,7 @@ func (s *sim) die() {
 		s.saw("crash with an effect in flight")
 	}
 	if l.store.stolen && len(l.effects) > 0 {
-		for _, f := range l.effects {
-			s.zombies = append(s.zombies, zombie{l, f})
-		}
+		s.zombies = append(s.zombies, l.effects...)
 	} else {
 		l.e.Close()
 		if len(l.effects) == 0 {
@@ -231,7 +229,7 @@ func (s *sim) act() {
 		}
 		asleep = asleep || !d.awake && d.until > 0
 	}
-	for _, n := range l.runnable() {
+	for _, n := range runnable(l.effects) {
 		can = append(can, func() { l.land(n) })
 	}
 	for _, st := range s.script.strands {
@@ -250,7 +248,7 @@ func (s *sim) act() {
 	if asleep {
 		can = append(can, l.wait)
 	}
-	for n := range s.zombies {
+	for _, n := range runnable(s.zombies) {
 		can = append(can, func() { s.haunt(n) })
 	}
 	for _, d := range l.driven {
@@ -265,15 +263,15 @@ func (s *sim) act() {
 	can[s.schedule.choose(len(can), "act")]()
 }
 
-// runnable lists the effects whose turn has come: in a strand those that run alone wait for all before them, the others only for one that runs alone.
-func (l *life) runnable() (list []int) {
-	first, closed := map[string]bool{}, map[string]bool{}
-	for i, f := range l.effects {
-		if !closed[f.strand] && (!f.exclusive || !first[f.strand]) {
+// runnable lists the effects whose turn has come: of those of a driver, one that runs alone waits for all before it, the others only for one that runs alone.
+func runnable(effects []simEffect) (list []int) {
+	first, closed := map[*engine.Driver]bool{}, map[*engine.Driver]bool{}
+	for i, f := range effects {
+		if !closed[f.driver] && (!f.exclusive || !first[f.driver]) {
 			list = append(list, i)
 		}
-		first[f.strand] = true
-		closed[f.strand] = closed[f.strand] || f.exclusive
+		first[f.driver] = true
+		closed[f.driver] = closed[f.driver] || f.exclusive
 	}
 	return list
 }
@@ -310,7 +308,7 @@ func (l *life) wait() {
 func (l *life) step(d *driven) {
 	l.store.middle = func() { l.s.intrude(d.simStrand) }
 	pass, err := d.d.Step(func(f func()) {
-		l.effects = append(l.effects, simEffect{f, d.d, d.name, l.exclusive})
+		l.effects = append(l.effects, simEffect{l, f, d.d, l.exclusive})
 		l.exclusive = false
 	})
 	l.store.middle = nil

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
@@ -200,35 +201,20 @@ func (l *life) arm() {
 	s.armedAt = s.commits
 }
 
-// zombie is an effect of a process that lost its lease and lives on.
-type zombie struct {
-	l *life
-	f simEffect
-}
-
-// haunt lets one of them go on. Nothing of it may reach the session.
+// haunt lets an effect of a process that lost its lease go on. Nothing of it may reach the session.
 func (s *sim) haunt(n int) {
 	z := s.zombies[n]
 	s.zombies = append(s.zombies[:n:n], s.zombies[n+1:]...)
 	s.saw("effect of a process without its lease")
 	before := s.commits
-	z.f.run()
-	if _, err := z.f.driver.Step(func(func()) {}); err == nil && s.commits != before {
+	z.run()
+	if _, err := z.driver.Step(func(func()) {}); err == nil && s.commits != before {
 		s.fail("replay/never-once", "a process without its lease went on")
 	}
-	if !s.haunting(z.l) {
-		z.l.e.Close()
-		z.l.box.settled(s.t)
+	if !slices.ContainsFunc(s.zombies, func(other simEffect) bool { return other.of == z.of }) {
+		z.of.e.Close()
+		z.of.box.settled(s.t)
 	}
-}
-
-func (s *sim) haunting(l *life) bool {
-	for _, z := range s.zombies {
-		if z.l == l {
-			return true
-		}
-	}
-	return false
 }
 
 // broken is what a playing found wrong.
@@ -243,8 +229,8 @@ func (s *sim) fail(check, format string, args ...any) {
 }
 
 type simEffect struct {
+	of        *life
 	run       func()
 	driver    *engine.Driver
-	strand    string
 	exclusive bool
 }
