@@ -13,7 +13,7 @@
 //
 // # Relationships
 //
-// Imports core/usage for exact prices, core/jsonv for their literals, and go-toml. Imported by provider/catalogue and node.
+// Imports core/usage for exact prices, core/jsonv for their literals, machine/automation for what rules and schedules may say, and go-toml. Imported by provider/catalogue and node.
 //
 // # Traffic
 //
@@ -30,6 +30,7 @@ import (
 	"cmp"
 
 	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/machine/automation"
 )
 
 // File is loom.toml.
@@ -44,6 +45,7 @@ type File struct {
 
 	Permissions Permissions
 	Redaction   Redaction
+	Automation  automation.Settings // [[rule]], [[schedule]], [schedules]
 }
 
 // Dialect is how a server is spoken to.

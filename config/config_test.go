@@ -11,6 +11,7 @@ import (
 	"github.com/loom-run/loom/config"
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/usage"
+	"github.com/loom-run/loom/machine/automation"
 )
 
 func builtin(name string) bool { return name == "gpt" }
@@ -113,12 +114,14 @@ endpoint = "http://localhost:4318"
 		Retry:     config.Retry{Attempts: new(int64(4)), BaseDelayMs: new(int64(500)), MaxDelayMs: new(int64(30_000))},
 		Limits:    config.Limits{ConnectMs: new(int64(5000)), FirstByteMs: new(int64(60_000)), IdleMs: new(int64(60_000)), TotalMs: new(int64(600_000))},
 		Telemetry: config.Telemetry{Endpoint: "http://localhost:4318"},
+
+		Automation: automation.Settings{Models: automation.Steer},
 	}
 	if diff := cmp.Diff(want, got, cmp.Comparer(func(a, b usage.Amount) bool { return a.Literal() == b.Literal() })); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	empty, err := config.Decode(nil, builtin)
-	if diff := cmp.Diff(config.File{}, empty); err != nil || diff != "" {
+	if diff := cmp.Diff(config.File{Automation: automation.Settings{Models: automation.Steer}}, empty); err != nil || diff != "" {
 		t.Errorf("an empty file: %v\n%s", err, diff)
 	}
 }
@@ -267,4 +270,74 @@ func FuzzDecode(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestRulesAndSchedulesAreReadAndBounded(t *testing.T) {
+	got, err := config.Decode([]byte(`
+[[rule]]
+name = "a"
+triggers = ["for now", "x"]
+body = "no"
+[[schedule]]
+name = "one"
+every_s = 60
+body = "b"
+[[schedule]]
+name = "two"
+cron = "0 9 * * 1-5"
+utc_offset = "-03:30"
+body = "b"
+wake = true
+target = "side"
+max_fires = 2
+expires_after_s = 10
+[[schedule]]
+name = "three"
+at = 2027-01-31T09:00:00+01:00
+body = "b"
+[[schedule]]
+name = "four"
+at = "2027-01-31T08:00:00Z"
+body = "b"
+[schedules]
+model_created = "wake"
+`), builtin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := got.Automation
+	if len(a.Rules) != 1 || len(a.Rules[0].Triggers) != 2 || a.Models != automation.Wake || len(a.Schedules) != 4 {
+		t.Fatalf("it is read as %+v", a)
+	}
+	two := a.Schedules[1]
+	if two.When.String() != `at cron "0 9 * * 1-5", UTC-03:30` || !two.Wake || two.Target != "side" || two.MaxFires != 2 || two.LifeMs != 10_000 {
+		t.Errorf("two is %+v", two)
+	}
+	if a.Schedules[2].When != a.Schedules[3].When || a.Schedules[0].Target != "main" || a.Schedules[0].Wake {
+		t.Errorf("the others are %+v", a.Schedules)
+	}
+	if none, err := config.Decode(nil, builtin); err != nil || none.Automation.Models != automation.Steer {
+		t.Errorf("an empty file has %+v, %v", none.Automation, err)
+	}
+	for text, want := range map[string]string{
+		"[[rule]]\nname='a'\nbody='b'":                                         "it has 0 triggers",
+		"[[rule]]\nname='a b'\ntriggers=['x']\nbody='b'":                       "cannot be taken",
+		"[[rule]]\nname='a'\ntriggers=['x']\nbody='b'\nwhen=1":                 "no key",
+		strings.Repeat("[[rule]]\nname='a'\ntriggers=['x']\nbody='b'\n", 2):    "two are called",
+		strings.Repeat("[[schedule]]\nname='a'\n", 17):                         "at most 16",
+		"[[schedule]]\nname='a'\nbody='b'":                                     "0 of them",
+		"[[schedule]]\nname='a'\nbody='b'\nevery_s=60\ncron='* * * * *'":       "2 of them",
+		"[[schedule]]\nname='a'\nbody='b'\nevery_s=59":                         "cannot be taken",
+		"[[schedule]]\nname='a'\nbody='b'\ncron='@daily'":                      "cron",
+		"[[schedule]]\nname='a'\nbody='b'\ncron='* * * * *'\nutc_offset='1'":   "utc_offset",
+		"[[schedule]]\nname='a'\nbody='b'\nevery_s=60\nutc_offset='+01:00'":    "cron alone",
+		"[[schedule]]\nname='a'\nbody='b'\nat=2027-01-31":                      "at must be",
+		"[[schedule]]\nname='a'\nbody='b'\nevery_s=60\nexpires_after_s=604801": "expires_after_s",
+		"[schedules]\nmodel_created='always'":                                  "model_created",
+		"rule = 3":                                                             "list of tables",
+	} {
+		if _, err := config.Decode([]byte(text), builtin); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
 }

@@ -56,6 +56,7 @@ func Decode(text []byte, builtin func(string) bool) (File, error) {
 		f.Redaction.Shapes = t.flag("shapes")
 		t.done()
 	}
+	f.Automation = readAutomation(root)
 	root.done()
 	f.check(root, builtin)
 	if root.failed() {

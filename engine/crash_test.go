@@ -13,6 +13,7 @@ import (
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/machine/automation"
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/session/projection"
@@ -227,6 +228,22 @@ var scenarios = map[string]scenario{
 	"questions": {
 		turns:    func(*stage) []turn { return []turn{callTools("asked", "safe", "asked"), say("done")} },
 		wantRuns: completed, wantCount: 18,
+	},
+	"a rule": {
+		turns:    func(*stage) []turn { return []turn{say("it is a hack"), say("done properly"), say("never said")} },
+		change:   func(c *engine.Config) { c.Automation.Rules = []automation.Rule{noHacks} },
+		wantRuns: completed, wantCount: 13,
+	},
+	"a schedule": {
+		turns: func(s *stage) []turn {
+			return []turn{while(func() { s.jump(dueThen) }, say("working")), say("seen")}
+		},
+		change: func(c *engine.Config) {
+			c.Automation.Schedules = []automation.Schedule{{
+				Name: "look", Target: session.MainStrand, When: automation.At{Ms: dueThen}, Body: "look again", MaxFires: 3, LifeMs: automation.MaxLifeMs,
+			}}
+		},
+		wantRuns: completed, wantCount: 14,
 	},
 	"failure": {
 		turns: func(*stage) []turn {

@@ -60,6 +60,8 @@ type Driver struct {
 	// Used by the goroutine that steps.
 	current  id.OpID // what it works on; absent once it committed the end itself
 	asked    asked
+	heeded   id.EntryID // the response that rules were last held against
+	dueAt    int64      // when a schedule is due next, Unix ms; 0 for never
 	measured *machine.Measure
 	fuel     int
 	spent    int // steps since something came from outside
@@ -225,8 +227,11 @@ func (d *Driver) tellStopped() {
 // An error stops the strand; the caller must not step again.
 func (d *Driver) Step(spawn func(func())) (Pass, error) {
 	pass, err := d.step(spawn)
-	if due := d.asked.due; due > 0 && (pass.Progress == Waiting || pass.Progress == Parked) && (pass.Until == 0 || due < pass.Until) {
-		pass.Until = due
+	if pass.Progress == Waiting || pass.Progress == Parked {
+		pass.Until = sooner(pass.Until, d.asked.due)
+	}
+	if pass.Progress != Moved {
+		pass.Until = sooner(pass.Until, d.dueAt)
 	}
 	if pass.Progress != Moved {
 		d.spent = 0
@@ -234,6 +239,14 @@ func (d *Driver) Step(spawn func(func())) (Pass, error) {
 		return Pass{}, fmt.Errorf("strand %s made %d steps without waiting for anything", d.strand, d.fuel)
 	}
 	return pass, err
+}
+
+// sooner is the first of two times, of which 0 is none.
+func sooner(a, b int64) int64 {
+	if a == 0 || b > 0 && b < a {
+		return b
+	}
+	return a
 }
 
 func (d *Driver) step(spawn func(func())) (Pass, error) {
@@ -252,6 +265,9 @@ func (d *Driver) step(spawn func(func())) (Pass, error) {
 	}
 	d.current = l.op.ID
 	if ended, err := d.supervise(l); ended || err != nil {
+		return Pass{Progress: Moved}, err
+	}
+	if told, err := d.cue(l.standing(d.strand)); told || err != nil {
 		return Pass{Progress: Moved}, err
 	}
 	r := d.oldest(l.op.ID)
@@ -290,7 +306,14 @@ func (d *Driver) step(spawn func(func())) (Pass, error) {
 // begin starts the run that queued input asks for, if there is any.
 func (d *Driver) begin() (Pass, error) {
 	state, ok, err := d.e.cfg.Session.StrandState(d.strand)
-	if err != nil || !ok || state.Value.Start == nil || len(state.Value.PendingNextRun) == 0 {
+	if err != nil || !ok {
+		return Pass{Progress: Idle}, err
+	}
+	if state.Value.Start == nil || len(state.Value.PendingNextRun) == 0 {
+		told, err := d.cue(machine.Standing{Strand: d.strand, State: state.Value, StateSeq: state.Seq}, id.EntryID{})
+		if told {
+			return Pass{Progress: Moved}, err
+		}
 		return Pass{Progress: Idle}, err
 	}
 	_, _, err = d.e.accept(d.strand, state, nil, nil)
@@ -394,6 +417,16 @@ type loaded struct {
 	op machine.Operation
 	st machine.State
 	in machine.Inputs
+}
+
+// standing is where the strand stands for what is to reach it, with the newest response
+// of its run.
+func (l loaded) standing(strand string) (machine.Standing, id.EntryID) {
+	var response id.EntryID
+	if run, ok := l.st.Work.(*machine.Run); ok {
+		response = run.LatestAssistant
+	}
+	return machine.Standing{Strand: strand, State: l.in.Strand, StateSeq: l.in.StrandSeq, Op: &l.op, St: l.st, Seq: l.in.StateSeq}, response
 }
 
 // load reads the strand's operation and everything its state names, as they stand

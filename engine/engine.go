@@ -13,6 +13,7 @@ import (
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/machine/automation"
 	"github.com/loom-run/loom/session"
 )
 
@@ -39,6 +40,10 @@ type Engine struct {
 	jobs    map[string]*liveJob
 	closed  bool
 	driven  map[string]bool // the strands that have a driver; nil until Start
+
+	schedules []automation.Recorded
+	dated     bool // schedules are those of the store
+	era       int  // how often they may have changed
 
 	spawning sync.Mutex // held from the count of agents until another one is there
 
@@ -75,6 +80,9 @@ func (e *Engine) Start(main machine.Configuration) error {
 		return err
 	}
 	if err := e.loseJobs(); err != nil {
+		return err
+	}
+	if err := e.armSchedules(); err != nil {
 		return err
 	}
 	e.mu.Lock()

@@ -151,13 +151,7 @@ func (e *Engine) notice(r job.Record, t tx.Tx, live bool) (tx.Tx, error) {
 	if err != nil {
 		return tx.Tx{}, err
 	}
-	d := job.Delivery{
-		Strand: r.Strand, State: now.state.Value, StateSeq: now.state.Seq, Wake: live && !agency.Spawned(r.Strand),
-	}
-	if now.st != nil {
-		d.Op, d.St, d.Seq = &now.op, now.st.Value, now.st.Seq
-	}
-	return r.Notice(t, d, machine.AcceptInputs{Now: e.cfg.Clock(), IDs: e.generator()}), nil
+	return r.Notice(t, now.of(r.Strand), live && !agency.Spawned(r.Strand), machine.AcceptInputs{Now: e.cfg.Clock(), IDs: e.generator()}), nil
 }
 
 // loseJobs ends the jobs that an earlier process ran: nobody saw how they ended.

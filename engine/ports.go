@@ -9,6 +9,7 @@ import (
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/machine/agency"
+	"github.com/loom-run/loom/machine/automation"
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/session/projection"
@@ -32,6 +33,8 @@ type Config struct {
 	Hooks    Hooks // nil: nobody is asked
 
 	Agency agency.Limits // of what agents may start; zero: they start nothing
+
+	Automation automation.Settings // what strands are told because of what they say, or at times; zero: nothing
 
 	// Subagent says with which model an agent begins, and how much it is asked to
 	// reason, given those of its parent; nil: with the same.

@@ -38,6 +38,15 @@ func (s standing) list() []machine.Queued {
 	return machine.List(s.state.Value, &s.st.Value)
 }
 
+// of is what decisions see of it.
+func (s standing) of(strand string) machine.Standing {
+	out := machine.Standing{Strand: strand, State: s.state.Value, StateSeq: s.state.Seq}
+	if s.st != nil {
+		out.Op, out.St, out.Seq = &s.op, s.st.Value, s.st.Seq
+	}
+	return out
+}
+
 // standing reads a strand and its open operation.
 func (e *Engine) standing(strand string) (standing, error) {
 	for range admissionTries {

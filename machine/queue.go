@@ -92,6 +92,35 @@ func AdmitNextRun(strand string, st StrandState, stateSeq int64, e PendingEntry,
 	}
 }
 
+// Standing is a strand and what it works on, as something that is to reach it found
+// them.
+type Standing struct {
+	Strand   string
+	State    StrandState
+	StateSeq int64
+	Op       *Operation // open; nil when the strand rests
+	St       State      // of Op
+	Seq      int64      // of St
+}
+
+// Steer plans that input is seen before the next request of the open run. Where none
+// is open that could take it, that is ErrNoActiveRun.
+func (s Standing) Steer(e PendingEntry, ids id.Generator) (id.EntryID, tx.Tx, error) {
+	if s.Op == nil {
+		return id.EntryID{}, tx.Tx{}, ErrNoActiveRun
+	}
+	return Admit(*s.Op, s.St, s.Seq, QueueSteer, e, ids)
+}
+
+// Reach is [Standing.Steer], or else input of the next run, which starts by itself
+// with start.
+func (s Standing) Reach(e PendingEntry, start *Start, ids id.Generator) (id.EntryID, tx.Tx) {
+	if i, t, err := s.Steer(e, ids); err == nil {
+		return i, t
+	}
+	return AdmitNextRun(s.Strand, s.State, s.StateSeq, e, start, ids)
+}
+
 // and is what both want.
 func (s *Start) and(o *Start) *Start {
 	switch {

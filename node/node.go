@@ -45,6 +45,7 @@ import (
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/events"
 	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/machine/automation"
 	"github.com/loom-run/loom/policy"
 	"github.com/loom-run/loom/storage"
 	"github.com/loom-run/loom/storage/sqlite"
@@ -74,6 +75,8 @@ type Config struct {
 	Retry       machine.RetryPolicy
 	Build       string           // of the program, for people; may be empty
 	Meter       *telemetry.Meter // nil: nothing is measured
+
+	Automation automation.Settings // rules and schedules
 
 	Permissions     config.Permissions // the person's rules
 	Unshaped        bool               // results are not searched for known kinds of secrets, only for keys of models

@@ -26,12 +26,16 @@ func Settings(env func(string) string) (config.File, error) {
 // settings are empty. The error is a sentence.
 func SettingsAt(env func(string) string) (f config.File, path string, err error) {
 	path, named, err := configPath(env)
-	if err != nil || path == "" {
+	if err != nil {
 		return config.File{}, "", err
+	}
+	if path == "" {
+		f, err = config.Decode(nil, catalogue.Builtin)
+		return f, "", err
 	}
 	text, err := readBounded(path)
 	if errors.Is(err, os.ErrNotExist) && !named {
-		return config.File{}, path, nil
+		text, err = nil, nil
 	}
 	if err != nil {
 		return config.File{}, path, fmt.Errorf("%s cannot be read (%w); nothing was started", path, err)

@@ -22,6 +22,7 @@ import (
 	"github.com/loom-run/loom/events"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/machine/agency"
+	"github.com/loom-run/loom/machine/automation"
 	"github.com/loom-run/loom/policy"
 	"github.com/loom-run/loom/prompt"
 	"github.com/loom-run/loom/session"
@@ -240,7 +241,7 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 	}
 	r.tools, err = tools.New(tools.Deps{
 		Workspace: r.cwd, Closed: []string{s.node.home.dir}, Broker: r.broker, Blobs: r.blobs,
-		Agency: func() tools.Agency { return r.engine }, Jobs: func() tools.Jobs { return r.engine },
+		Agency: func() tools.Agency { return r.engine }, Jobs: func() tools.Jobs { return r.engine }, Schedules: s.node.schedules(r),
 	})
 	if err != nil {
 		return &ErrWorkspace{r.cwd, err}
@@ -270,7 +271,7 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 			Compaction: machine.CompactionSettings{Enabled: true, ReserveTokens: machine.DefaultReserveTokens, KeepRecentTokens: machine.DefaultKeepRecentTokens},
 		},
 		Retry: s.node.cfg.Retry, Agency: agency.DefaultLimits(),
-		Summarizer: s.node.summarizer, Subagent: s.node.subagent, Meter: s.node.cfg.Meter.Session(s.id),
+		Automation: s.node.cfg.Automation, Summarizer: s.node.summarizer, Subagent: s.node.subagent, Meter: s.node.cfg.Meter.Session(s.id),
 	})
 	if err != nil {
 		return err
@@ -282,6 +283,14 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 		return err
 	}
 	return r.engine.Start(main)
+}
+
+// schedules is what the tools of schedules stand on; nil where models may make none.
+func (n *Node) schedules(r *resident) func() tools.Schedules {
+	if n.cfg.Automation.Models == automation.Off {
+		return nil
+	}
+	return func() tools.Schedules { return r.engine }
 }
 
 // secrets are what no result shows.

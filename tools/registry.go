@@ -16,13 +16,14 @@ import (
 
 // Deps is what the tools of a session stand on.
 type Deps struct {
-	Workspace string         // absolute; the folder that files are confined to
-	Closed    []string       // absolute; folders in it that no tool opens, the state root for instance
-	Broker    *broker.Broker // admits calls and runs commands
-	Blobs     *blob.Store    // keeps large outputs; nil: they are not kept, and the text says so
-	Agency    func() Agency  // what agents do with each other; nil: there are no tools for it. It is asked when a tool runs
-	Jobs      func() Jobs    // commands in the background; nil: there are no tools for it
-	More      []Tool         // further tools
+	Workspace string           // absolute; the folder that files are confined to
+	Closed    []string         // absolute; folders in it that no tool opens, the state root for instance
+	Broker    *broker.Broker   // admits calls and runs commands
+	Blobs     *blob.Store      // keeps large outputs; nil: they are not kept, and the text says so
+	Agency    func() Agency    // what agents do with each other; nil: there are no tools for it. It is asked when a tool runs
+	Jobs      func() Jobs      // commands in the background; nil: there are no tools for it
+	Schedules func() Schedules // what is told later; nil: there are no tools for it
+	More      []Tool           // further tools
 }
 
 // Registry is the tools of a session. It does not change.
@@ -49,6 +50,9 @@ func New(d Deps) (*Registry, error) {
 	}
 	if d.Jobs != nil {
 		all = append(all, background{kit, d.Jobs}.all()...)
+	}
+	if d.Schedules != nil {
+		all = append(all, schedulers{d.Schedules}.all()...)
 	}
 	slices.SortStableFunc(all, func(a, b Tool) int { return cmp.Compare(a.Name, b.Name) })
 	for i, t := range all {

@@ -34,7 +34,7 @@ func (a *app) connect(s setup) (*link, error) {
 		return nil, errors.Join(refused(wire.BadRequest, "%v", err), s.close())
 	}
 	n := node.New(node.Config{
-		Home: home, Models: s.models, Environ: a.sys.Environ, Now: now, Retry: s.retry, Meter: s.meter, Build: userAgent(),
+		Home: home, Models: s.models, Environ: a.sys.Environ, Now: now, Retry: s.retry, Meter: s.meter, Build: userAgent(), Automation: s.cues,
 		Permissions: s.rules, PermissionsFile: s.path, Unshaped: s.redact.Shapes != nil && !*s.redact.Shapes,
 	})
 	listener := memlisten.New()

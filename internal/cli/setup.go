@@ -8,6 +8,7 @@ import (
 
 	"github.com/loom-run/loom/config"
 	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/machine/automation"
 	"github.com/loom-run/loom/node"
 	"github.com/loom-run/loom/telemetry"
 	"github.com/loom-run/loom/wire"
@@ -38,6 +39,7 @@ type setup struct {
 	record *os.File         // nil: nothing is recorded
 	rules  config.Permissions
 	redact config.Redaction
+	cues   automation.Settings
 	path   string // of loom.toml
 }
 
@@ -47,7 +49,7 @@ func (a *app) asking(o askOptions) (setup, error) {
 	if err != nil {
 		return setup{}, refused(wire.BadRequest, "%v", err)
 	}
-	s := setup{retry: a.retry(file.Retry), rules: file.Permissions, redact: file.Redaction, path: path}
+	s := setup{retry: a.retry(file.Retry), rules: file.Permissions, redact: file.Redaction, cues: file.Automation, path: path}
 	if s.meter, err = node.Measuring(file.Telemetry, a.env, version, a.note); err != nil {
 		return setup{}, refused(wire.BadRequest, "%v", err)
 	}

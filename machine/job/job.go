@@ -9,8 +9,7 @@
 //
 // # Key types
 //
-// [Record] is a job; [Exit] how its command ended; [Delivery] how its owner hears
-// of it.
+// [Record] is a job; [Exit] how its command ended.
 //
 // # Relationships
 //

@@ -63,39 +63,17 @@ func (r Record) Told(attended bool) bool {
 	return !attended && (r.Status != Killed || r.Cause == ByLimit)
 }
 
-// Delivery is how a notice reaches the owner of a job.
-type Delivery struct {
-	Strand   string
-	State    machine.StrandState
-	StateSeq int64
-	// Of an open operation; nil when the strand rests.
-	Op  *machine.Operation
-	St  machine.State
-	Seq int64
-	// Wake lets a strand that rests work for the notice. Others find it when they
-	// work next.
-	Wake bool
-}
-
 // Notice adds what the owner is told of an end to the transaction that ends the job:
 // before the next request of its open run, or else with the next run, which a strand
 // that is woken starts at once.
-func (r Record) Notice(t tx.Tx, d Delivery, in machine.AcceptInputs) tx.Tx {
-	m := machine.PendingMessage(&message.User{
+func (r Record) Notice(t tx.Tx, owner machine.Standing, wake bool, in machine.AcceptInputs) tx.Tx {
+	var start *machine.Start
+	if wake {
+		start = &machine.Start{}
+	}
+	_, told := owner.Reach(machine.PendingMessage(&message.User{
 		Content: []message.UserBlock{message.Text{Text: r.Words()}}, Timestamp: in.Now,
-	})
-	var told tx.Tx
-	err := machine.ErrNoActiveRun
-	if d.Op != nil {
-		_, told, err = machine.Admit(*d.Op, d.St, d.Seq, machine.QueueSteer, m, in.IDs)
-	}
-	if err != nil {
-		var start *machine.Start
-		if d.Wake {
-			start = &machine.Start{}
-		}
-		_, told = machine.AdmitNextRun(d.Strand, d.State, d.StateSeq, m, start, in.IDs)
-	}
+	}), start, in.IDs)
 	t.Writes = append(t.Writes, told.Writes...)
 	t.Expected = append(t.Expected, told.Expected...)
 	return t

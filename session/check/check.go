@@ -34,6 +34,7 @@ import (
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/machine/agency"
+	"github.com/loom-run/loom/machine/automation"
 	"github.com/loom-run/loom/machine/job"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/storage"
@@ -121,7 +122,10 @@ func reserved(key string, v jsonv.Value) error {
 	case strings.HasPrefix(key, job.Prefix):
 		_, err = job.Decode(v)
 	default:
-		_, err = agency.Judge(key, v)
+		known := false
+		if known, err = agency.Judge(key, v); !known {
+			_, err = automation.Judge(key, v)
+		}
 	}
 	return err
 }
