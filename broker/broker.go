@@ -35,6 +35,10 @@
 //     cleared again, so that a caller which lost one is not stuck.
 //   - A detached permit comes from one that was cleared and used, so that what works in
 //     the background was decided about like the rest.
+//   - A call that asks for more than the bounds and the grants it has is refused, with
+//     the grants that are missing. What bounds keep from a command and the jail cannot
+//     enforce keeps it from running at all.
+//   - The commands of one response share one budget, which is never exceeded.
 //   - Commands see the environment that [jail.Environment] builds, hold the fence
 //     of the session, and are ended by [Broker.Abort] and [Broker.Close].
 package broker
@@ -47,6 +51,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"github.com/loom-run/loom/broker/jail"
 	"github.com/loom-run/loom/core/id"
@@ -64,6 +69,11 @@ type Config struct {
 	Environ   []string       // the environment of the harness, of which commands see the harmless part
 	Fence     jail.Fence     // the lock file of the session; zero is none, for sessions that are not kept
 	Secrets   Secrets        // what no result of a tool may show
+	Bounds    *policy.Bounds // what commands are confined to; nil: to nothing but the harmless part of Environ
+	Budget    Budget         // of the commands of one response
+	// Now is Unix ms, of the clock that measures what the budget of time is spent on. Nil:
+	// that part of the budget is off.
+	Now func() int64
 }
 
 // Broker is the door of one session. Its methods may be called from several
@@ -76,12 +86,16 @@ type Broker struct {
 	env       []string
 	fence     jail.Fence
 	secrets   Secrets
+	bounds    policy.Bounds
+	budget    Budget
+	now       func() int64
 
 	mu     sync.Mutex
 	live   map[*Permit]*usage      // guarded by mu; what is not here is settled or no permit
 	byCall map[Coordinates]*Permit // guarded by mu; the live ones again
 	closed bool                    // guarded by mu
 	rules  policy.Rules            // guarded by mu
+	pools  map[string]*pool        // guarded by mu; of the newest response of each strand
 }
 
 // usage is the state of an outstanding permit.
@@ -98,10 +112,18 @@ func New(c Config) (*Broker, error) {
 	if !filepath.IsAbs(c.Workspace) {
 		return nil, fmt.Errorf("broker: the workspace %q is not an absolute path", c.Workspace)
 	}
+	env := jail.Environment(c.Environ)
 	b := &Broker{
 		mode: c.Mode, rules: c.Rules, guarded: c.Guarded,
-		workspace: filepath.Clean(c.Workspace), env: jail.Environment(c.Environ), fence: c.Fence, secrets: c.Secrets,
-		live: map[*Permit]*usage{}, byCall: map[Coordinates]*Permit{},
+		workspace: filepath.Clean(c.Workspace), env: env, fence: c.Fence, secrets: c.Secrets,
+		bounds: policy.Unconfined(jail.Names(env)...), budget: c.Budget, now: c.Now,
+		live: map[*Permit]*usage{}, byCall: map[Coordinates]*Permit{}, pools: map[string]*pool{},
+	}
+	if c.Bounds != nil {
+		b.bounds = *c.Bounds
+	}
+	if c.Now == nil {
+		b.budget.Wall, b.now = 0, func() int64 { return 0 }
 	}
 	b.real = b.workspace
 	if real, err := filepath.EvalSymlinks(b.workspace); err == nil {
@@ -128,13 +150,15 @@ type Call struct {
 	Class     policy.Class
 	Subject   policy.Subject // what rules about the tool speak of; only Clear looks at it
 	Arguments jsonv.Value
+	Needs     policy.Needs // what it asks of the bounds; the zero Needs take what there is. Only clearing looks at it
 }
 
 // Permit is the proof that one call was cleared. It carries no public field and
 // cannot be built, changed or copied into another proof.
 type Permit struct {
-	owner *Broker
-	grant grant
+	owner  *Broker
+	grant  grant
+	bounds policy.Bounds // that its commands run in
 }
 
 // Coordinates returns where the permitted call stands.
@@ -161,6 +185,9 @@ func grantOf(c Call) grant {
 type Refusal struct {
 	Sentence string // for the model and the person
 	By       words.DeniedBy
+	// Wanted are the grants with which the bounds would have let the call run; none when
+	// it was refused for another reason, or when no grant would.
+	Wanted []policy.Grant
 }
 
 func (r *Refusal) Error() string { return r.Sentence }
@@ -171,7 +198,10 @@ type Question struct{ Decision policy.Decision }
 func (q *Question) Error() string { return q.Decision.Sentence() }
 
 // Approval is what a person approved: a call with these arguments, and with no other.
-type Approval struct{ Arguments [sha256.Size]byte }
+type Approval struct {
+	Arguments [sha256.Size]byte
+	Grants    []policy.Grant // what they granted to it
+}
 
 // The errors of callers that do not keep to the protocol of permits. They are
 // defects, not refusals.
@@ -208,16 +238,18 @@ func (b *Broker) clear(c Call, approval *Approval) (*Permit, error) {
 	if err := complete(c); err != nil {
 		return nil, err
 	}
-	switch d, _ := b.Judge(c); d.Behavior() {
-	case policy.Allow:
-	case policy.Ask, policy.Classify:
-		if approval == nil {
-			return nil, &Question{d}
-		}
-	case policy.Deny:
+	d, _ := b.Judge(c)
+	if d.Behavior() == policy.Deny {
 		return nil, &Refusal{Sentence: d.Sentence(), By: d.DeniedBy()}
 	}
-	p := &Permit{owner: b, grant: grantOf(c)}
+	bounds, err := b.confine(c, approval) // before anybody is asked: their word would not change it
+	if err != nil {
+		return nil, err
+	}
+	if !d.Allowed() && approval == nil {
+		return nil, &Question{d}
+	}
+	p := &Permit{owner: b, grant: grantOf(c), bounds: bounds}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.closed {
@@ -295,7 +327,7 @@ func (b *Broker) Detach(p *Permit, name string) (*Permit, error) {
 	case !u.used:
 		return nil, ErrMismatch
 	}
-	d := &Permit{owner: b, grant: p.grant}
+	d := &Permit{owner: b, grant: p.grant, bounds: p.bounds}
 	d.grant.at.Step += "/" + name
 	if _, there := b.byCall[d.grant.at]; there {
 		return nil, ErrOutstanding
@@ -305,8 +337,9 @@ func (b *Broker) Detach(p *Permit, name string) (*Permit, error) {
 }
 
 // Exec runs a command for a permit, one at a time. Env and Fence of the command
-// are the broker's; an empty Dir is the workspace. Errors are those of
-// [jail.Run], or of the permit. An aborted command is told in Exit as cancelled.
+// are the broker's; an empty Dir is the workspace. It waits while as many commands of the
+// response run as may. Errors are those of [jail.Run], of the permit, [*Unconfined], or
+// [*Spent]. An aborted command is told in Exit as cancelled.
 func (b *Broker) Exec(ctx context.Context, p *Permit, c jail.Command, observe func(jail.Progress)) (jail.Exit, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -318,7 +351,22 @@ func (b *Broker) Exec(ctx context.Context, p *Permit, c jail.Command, observe fu
 	if c.Dir == "" {
 		c.Dir = b.workspace
 	}
-	return jail.Run(ctx, c, observe)
+	c, err := bounded(c, p.bounds)
+	if err != nil {
+		return jail.Exit{}, err
+	}
+	s, err := b.share(ctx, p, c.Path, c.Timeout)
+	if err != nil {
+		return jail.Exit{}, err
+	}
+	c.Timeout = s.timeout
+	began := b.now()
+	exit, err := jail.Run(ctx, c, observe)
+	b.giveBack(s, time.Duration(b.now()-began)*time.Millisecond)
+	if exit.TimedOut {
+		exit.Limit = c.Timeout // which may be less than was asked for
+	}
+	return exit, err
 }
 
 func (b *Broker) begin(p *Permit, end context.CancelCauseFunc) error {

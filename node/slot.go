@@ -234,7 +234,7 @@ func (s *Slot) awaitTools() error {
 func (s *Slot) run(r *resident, o Opening) (err error) {
 	r.broker, err = broker.New(broker.Config{
 		Mode: r.mode, Workspace: r.cwd, Environ: s.node.cfg.Environ, Fence: jail.NewFence(s.node.home.fence(s.id)),
-		Secrets: s.node.secrets(), Guarded: s.node.guarded(r.cwd),
+		Secrets: s.node.secrets(), Guarded: s.node.guarded(r.cwd), Budget: broker.DefaultBudget, Now: s.node.cfg.Now,
 	})
 	if err != nil {
 		return err

@@ -12,7 +12,8 @@
 // [Mode] is the person's choice, [Class] the tool's nature, [Decision] the
 // answer of [Decide]; [Verdict] is what a classifier said, and [Classified] the
 // answer that follows from it. [Rule] is a rule that [Compile] took, [Issue] why it
-// took none, and [Judge] the answer to an [Action] by rules and mode.
+// took none, and [Judge] the answer to an [Action] by rules and mode. [Bounds] are what
+// a command is confined to, [Needs] what it asks for, and [Grant] widens them.
 //
 // # Relationships
 //
@@ -29,6 +30,8 @@
 // command line only if it covers each command in it. What cannot be known before it
 // runs is covered by no pattern, and leads to a question where a deny rule may mean
 // it.
+// What [Bounds.Compose] gives is within the bounds, as widened by grants, and within what
+// was asked for; nothing lifts a protection, and a narrowing names exactly what is missing.
 // Decide is total and fails closed: a mode or class that is not of the closed
 // sets allows nothing. A mode that allows a class allows every weaker one.
 // Nothing but an explicit word of a classifier lets a call run in the mode auto: one

@@ -1,6 +1,7 @@
 package tools
 
 import (
+	"cmp"
 	"context"
 	_ "embed"
 	"errors"
@@ -130,7 +131,7 @@ func optional(s string) jsonv.Value {
 // flags words what is unusual about an exit.
 func flags(exit jail.Exit, timeout time.Duration) (out []string) {
 	if exit.TimedOut {
-		out = append(out, fmt.Sprintf("timed_out: ended after %d ms", timeout.Milliseconds()))
+		out = append(out, fmt.Sprintf("timed_out: ended after %d ms", cmp.Or(exit.Limit, timeout).Milliseconds()))
 	}
 	if exit.Cancelled {
 		out = append(out, "cancelled: ended because the operation was aborted")

@@ -65,6 +65,8 @@ type Exit struct {
 	// TimedOut and Cancelled say that the command was ended from outside; a
 	// command that ended by itself at the same moment has neither.
 	TimedOut, Cancelled bool
+	// Limit is the timeout that ended the command, where whoever ran it says so.
+	Limit time.Duration
 	// Swept counts processes that the command had left running and that were
 	// killed when it ended.
 	Swept int

@@ -51,6 +51,15 @@ func Environment(harness []string) []string {
 	return slices.CompactFunc(out, func(a, b string) bool { return nameOf(a) == nameOf(b) })
 }
 
+// Names returns the names in env, in order.
+func Names(env []string) []string {
+	names := make([]string, len(env))
+	for i, entry := range env {
+		names[i] = nameOf(entry)
+	}
+	return names
+}
+
 func nameOf(entry string) string {
 	name, _, _ := strings.Cut(entry, "=")
 	return name
