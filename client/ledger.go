@@ -197,8 +197,8 @@ func (s *State) recallUser(m sdkmsg.User) {
 		case sdkmsg.ToolResult:
 			results = true
 			asked, _ := b.answered(block.ToolUseID)
-			if f := m.Loom; f != nil && f.Gate != nil && f.Gate.Disposition == "denied" {
-				b.denied(sdkmsg.Denial{ToolName: f.Tool, ToolUseID: block.ToolUseID, ToolInput: asked.input})
+			if project.DeniedLine(m) {
+				b.denied(sdkmsg.Denial{ToolName: m.Loom.Tool, ToolUseID: block.ToolUseID, ToolInput: asked.input})
 			}
 		case sdkmsg.TextBlock:
 			for _, key := range project.TaskKeys(block.Text) {

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/loom-run/loom/core/jsonv"
-	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/sdkmsg"
 )
 
@@ -181,7 +180,7 @@ func resultOf(u *sdkmsg.User, callID string) (sdkmsg.ToolResult, bool) {
 // programs, and the flag of the result last. An exit status that the tool itself
 // calls harmless is no failure, and the note says why.
 func outcomeOf(u *sdkmsg.User, r sdkmsg.ToolResult, facts CardFacts) (o Outcome, note string) {
-	if u.Loom != nil && u.Loom.Gate != nil && u.Loom.Gate.Disposition == words.GateDenied {
+	if DeniedLine(*u) {
 		return DeniedCall, ""
 	}
 	if u.ToolUseResult != nil {

@@ -3,6 +3,7 @@ package project
 import (
 	"github.com/loom-run/loom/client/say"
 	"github.com/loom-run/loom/core/words"
+	"github.com/loom-run/loom/sdkmsg"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -45,7 +46,14 @@ func BucketOf(g wire.Gate) Bucket {
 
 // Denied reports whether a call did not run because of its gate. A disposition of a
 // newer build says nothing.
-func Denied(g *wire.Gate) bool { return g != nil && g.Disposition == words.GateDenied }
+func Denied(g *wire.Gate) bool { return g != nil && deniedAs(g.Disposition) }
+
+// DeniedLine is [Denied] of the result of a call in a transcript.
+func DeniedLine(u sdkmsg.User) bool {
+	return u.Loom != nil && u.Loom.Gate != nil && deniedAs(u.Loom.Gate.Disposition)
+}
+
+func deniedAs(d words.Disposition) bool { return d == words.GateDenied }
 
 // DenialSentence says why a call was denied: who denied it, and how a question about
 // it was answered when there was one.

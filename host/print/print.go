@@ -218,7 +218,7 @@ func (p *Printer) said(response string, b sdkmsg.Block) {
 
 // answered takes the result of a call.
 func (p *Printer) answered(m sdkmsg.User, r sdkmsg.ToolResult) {
-	if denied(m) {
+	if project.DeniedLine(m) {
 		p.run.denials = append(p.run.denials, denial{tool: m.Loom.Tool, call: r.ToolUseID})
 	}
 	p.progress(resultLine(m, r, p.run.called[r.ToolUseID]))

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/loom-run/loom/client/plane"
+	"github.com/loom-run/loom/client/project"
 	"github.com/loom-run/loom/client/say"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/jsonv"
-	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/sdkmsg"
 	"github.com/loom-run/loom/wire"
 )
@@ -251,7 +251,7 @@ func resultLine(m sdkmsg.User, r sdkmsg.ToolResult, about string) string {
 		name += " " + about
 	}
 	switch {
-	case denied(m):
+	case project.DeniedLine(m):
 		return name + " denied: " + say.Line(first, maxLine)
 	case r.IsError:
 		return name + " failed: " + say.Line(first, maxLine)
@@ -262,11 +262,6 @@ func resultLine(m sdkmsg.User, r sdkmsg.ToolResult, about string) string {
 	default:
 		return name + ": " + plural(int64(lines), "line") + ", " + plural(bytes, "byte")
 	}
-}
-
-// denied reports whether a call did not run because of its gate.
-func denied(m sdkmsg.User) bool {
-	return m.Loom != nil && m.Loom.Gate != nil && m.Loom.Gate.Disposition == words.GateDenied
 }
 
 func plural(n int64, what string) string {
