@@ -2,6 +2,7 @@ package house
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"slices"
@@ -211,21 +212,37 @@ func testImportFaults(l law, tr tree) (faults []string) {
 	return faults
 }
 
-// sessionFileFaults keeps session files behind one door. Another open and close of the file in the writer's process drops its locks and was measured
-// to lose acknowledged commits; so nobody else has the means, tests included.
+// sessionFileFaults keeps each database file behind one door. Another open and close of a file in its writer's process drops its locks and was measured
+// to lose acknowledged commits; so storage/sqlitedb alone has the driver, and only those stand on it who own a file. Tests are included; those of the
+// session file reach below the driver, to fail its disk.
 func sessionFileFaults(tr tree) (faults []string) {
-	const door = "storage/sqlite"
+	const driver = "storage/sqlitedb"
+	owners := map[string]string{"storage/sqlite": "the session files", "events/search": "the search index", "events/projection": "the index of sessions"}
 	for _, p := range tr.Packages {
-		if p.Path == door {
+		if p.Path == driver {
 			continue
 		}
+		for _, imp := range p.Imports {
+			if isDriver(imp) {
+				faults = append(faults, fmt.Sprintf("%s imports %s: only %s has the driver", p.Path, imp, driver))
+			}
+		}
+		for _, imp := range p.TestImports {
+			if isDriver(imp) && p.Path != "storage/sqlite" {
+				faults = append(faults, fmt.Sprintf("tests of %s import %s: only %s has the driver", p.Path, imp, driver))
+			}
+		}
 		for _, imp := range slices.Concat(p.Imports, p.TestImports) {
-			if imp == "database/sql" || strings.HasPrefix(imp, "database/sql/") || imp == "modernc.org/sqlite" || strings.HasPrefix(imp, "modernc.org/sqlite/") {
-				faults = append(faults, fmt.Sprintf("%s imports %s: only %s opens a session file", p.Path, imp, door))
+			if rel, ok := tr.local(imp); ok && rel == driver && owners[p.Path] == "" {
+				faults = append(faults, fmt.Sprintf("%s imports %s: it owns no database file; who does is %s", p.Path, driver, strings.Join(slices.Sorted(maps.Keys(owners)), ", ")))
 			}
 		}
 	}
 	return faults
+}
+
+func isDriver(imp string) bool {
+	return imp == "database/sql" || strings.HasPrefix(imp, "database/sql/") || imp == "modernc.org/sqlite" || strings.HasPrefix(imp, "modernc.org/sqlite/")
 }
 
 // foreign returns the imports that an allow-list speaks of: this module's, relative to it, and other modules'.
@@ -397,7 +414,18 @@ func TestImportLawCanFail(t *testing.T) {
 		},
 		"a second door to session files, in a test": {
 			tree: func(tr *tree) { tr.Packages[0].TestImports = []string{"database/sql"} },
-			want: []string{"client imports database/sql"},
+			want: []string{"tests of client import database/sql"},
+		},
+		"a second door to the driver": {
+			law: func(s string) string {
+				return strings.Replace(s, "client pure # steps\n", "client # steps\n\tmodernc.org/sqlite # wrong\n", 1)
+			},
+			tree: func(tr *tree) { tr.Packages[0].Imports = append(tr.Packages[0].Imports, "modernc.org/sqlite") },
+			want: []string{"client imports modernc.org/sqlite: only storage/sqlitedb"},
+		},
+		"a database that belongs to nobody": {
+			tree: func(tr *tree) { tr.Packages[0].TestImports = []string{"m.org/m/storage/sqlitedb"} },
+			want: []string{"client imports storage/sqlitedb: it owns no database file"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -189,7 +189,7 @@ func (s *branchScan) search() (list []entry.Entry, err error) {
 		return len(chosen) != s.limit
 	})
 	for i := 0; err == nil && i < len(chosen); i++ {
-		err = s.c.each(rowAt, func(r row) (bool, error) {
+		err = s.c.Each(rowAt, func(r row) (bool, error) {
 			e, err := s.c.entry(r)
 			list = append(list, e)
 			return false, err
@@ -209,7 +209,7 @@ func (s *branchScan) walk(from *head, visit func(*head, row) (bool, error)) erro
 	next, depth, ended := from.seq, from.depth, false
 	for !ended {
 		at, missed := next, 0
-		err := s.c.each(rowsTo, func(r row) (bool, error) {
+		err := s.c.Each(rowsTo, func(r row) (bool, error) {
 			if seq, ok := r[0].(int64); ok && seq > next && seq < at {
 				missed++
 				return missed < strays, nil
@@ -270,7 +270,7 @@ func (s *branchScan) headAt(seq, depth int64) (*head, error) {
 }
 
 func (s *branchScan) one(text string, arg any) (*head, error) {
-	r, ok, err := s.c.one(text, arg)
+	r, ok, err := s.c.One(text, arg)
 	if err != nil || !ok {
 		return nil, err
 	}

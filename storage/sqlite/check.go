@@ -51,7 +51,7 @@ const maxPageFindings = 100
 
 // walkPages asks SQLite about its pages and indexes.
 func walkPages(c *conn, v storage.Visitor) error {
-	return c.each(fmt.Sprintf("PRAGMA integrity_check(%d)", maxPageFindings), func(r row) (bool, error) {
+	return c.Each(fmt.Sprintf("PRAGMA integrity_check(%d)", maxPageFindings), func(r row) (bool, error) {
 		if says := fmt.Sprint(r[0]); says != "ok" {
 			v.Damage(damage(storage.BackendSound, "", "database pages", says))
 		}
@@ -67,7 +67,7 @@ func walkSchema(c *conn, v storage.Visitor) error {
 	for _, text := range schema {
 		missing[text] = true
 	}
-	err := c.each("SELECT type, name, sql FROM sqlite_schema", func(r row) (bool, error) {
+	err := c.Each("SELECT type, name, sql FROM sqlite_schema", func(r row) (bool, error) {
 		cols := read(r, "schema")
 		kind, name, text := cols.text(), cols.text(), cols.optText()
 		switch {
@@ -131,7 +131,7 @@ func walkSession(c *conn, v storage.Visitor) error {
 func walkEntries(c *conn, v storage.Visitor) error {
 	index := make(map[int64]*head)
 	const text = "SELECT " + entryColumns + ", p.id FROM entries e LEFT JOIN entries p ON p.seq = e.parent_seq ORDER BY e.seq"
-	return c.each(text, func(r row) (bool, error) {
+	return c.Each(text, func(r row) (bool, error) {
 		h, e, _, err := c.decodeEntry(r[:len(r)-1])
 		if err != nil {
 			d := damagedRow(storage.EntryTable, "entry", err)
@@ -193,7 +193,7 @@ func orNone(s string) string {
 }
 
 func walkUsage(c *conn, v storage.Visitor) error {
-	return c.each("SELECT "+usageColumns+" FROM usage_ledger ORDER BY seq", func(r row) (bool, error) {
+	return c.Each("SELECT "+usageColumns+" FROM usage_ledger ORDER BY seq", func(r row) (bool, error) {
 		u, err := decodeUsage(r)
 		if err != nil {
 			d := damagedRow(storage.UsageTable, "usage", err)
@@ -214,7 +214,7 @@ func walkIDs(c *conn, v storage.Visitor) error {
 		{"SELECT r.seq, r.id FROM usage_ledger r LEFT JOIN ids i ON i.id = r.id WHERE i.seq IS NOT r.seq", lost},
 		{"SELECT i.seq, i.id FROM ids i LEFT JOIN entries e ON e.seq = i.seq LEFT JOIN usage_ledger u ON u.seq = i.seq WHERE e.id IS NOT i.id AND u.id IS NOT i.id", dangling},
 	} {
-		err := c.each(q.text, func(r row) (bool, error) {
+		err := c.Each(q.text, func(r row) (bool, error) {
 			rowID, _ := r[1].([]byte)
 			v.Damage(damage(storage.IDsIndexed, "", "id "+uuidText(rowID), fmt.Sprintf("%s at seq %v", q.detail, r[0])))
 			return true, nil
@@ -227,7 +227,7 @@ func walkIDs(c *conn, v storage.Visitor) error {
 }
 
 func walkRegisters(c *conn, v storage.Visitor) error {
-	return c.each("SELECT "+registerColumns+" FROM registers ORDER BY ns, key", func(r row) (bool, error) {
+	return c.Each("SELECT "+registerColumns+" FROM registers ORDER BY ns, key", func(r row) (bool, error) {
 		ns, key, cell, err := c.decodeRegister(r)
 		if err != nil {
 			d := damagedRow(storage.RegisterTable, "register", err)

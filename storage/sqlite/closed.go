@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 // Operations on closed files hold the session's lease, like everybody who writes,
@@ -27,15 +29,12 @@ func reserved(owner string) bool {
 	return owner == rewriteOwner || strings.HasPrefix(owner, movePrefix)
 }
 
-// besides are the files that SQLite keeps beside a database.
-var besides = [...]string{"-wal", "-shm", "-journal"}
-
 // rewriteSuffix ends the name of the file that a rewrite makes.
 const rewriteSuffix = ".rewrite"
 
 // sweep removes what a killed rewrite left: it may hold what was to be erased.
 func sweep(path string) error {
-	for _, suffix := range append([]string{""}, besides[:]...) {
+	for _, suffix := range append([]string{""}, sqlitedb.Besides[:]...) {
 		if err := os.Remove(path + rewriteSuffix + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("remove what an interrupted rewrite left: %w", err)
 		}
@@ -51,11 +50,11 @@ func (s *Store) sole() error {
 	const pause = 5 * time.Millisecond
 	for tries := int64(0); ; tries++ {
 		mode := ""
-		err := s.w.once("PRAGMA journal_mode=delete", func(r row) { mode = fmt.Sprint(r[0]) })
+		err := s.w.Once("PRAGMA journal_mode=delete", func(r row) { mode = fmt.Sprint(r[0]) })
 		if err == nil && mode == "delete" {
 			break
 		}
-		if err != nil && classify(err) != faultBusy {
+		if err != nil && sqlitedb.Classify(err) != sqlitedb.FaultBusy {
 			return err
 		}
 		if tries >= int64(s.cfg.BusyTimeout/pause) {
@@ -63,8 +62,8 @@ func (s *Store) sole() error {
 		}
 		time.Sleep(pause) // SQLite does not wait by itself for this lock
 	}
-	for _, suffix := range besides[:2] {
-		if _, err := os.Stat(s.w.path + suffix); !errors.Is(err, fs.ErrNotExist) {
+	for _, suffix := range sqlitedb.Besides[:2] {
+		if _, err := os.Stat(s.w.Path() + suffix); !errors.Is(err, fs.ErrNotExist) {
 			return unmade("there still is a log beside the session", err)
 		}
 	}
@@ -93,14 +92,14 @@ func (r *Reader) Bytes(show func(part string, content io.Reader) error) error {
 func (r *Reader) parts(show func(part string, content io.Reader) error) error {
 	return r.view(func(c *conn) error {
 		p := &pages{c: c}
-		if err := c.once("PRAGMA page_count", func(r row) { p.count = read(r, "page count").num() }); err != nil {
+		if err := c.Once("PRAGMA page_count", func(r row) { p.count = read(r, "page count").num() }); err != nil {
 			return err
 		}
 		if err := show("database", p); err != nil {
 			return err
 		}
 		for _, suffix := range []string{"-wal", "-journal", rewriteSuffix, rewriteSuffix + "-wal", rewriteSuffix + "-journal"} {
-			if err := showFile(c.path+suffix, suffix[1:], show); err != nil {
+			if err := showFile(c.Path()+suffix, suffix[1:], show); err != nil {
 				return err
 			}
 		}
@@ -134,7 +133,7 @@ func (p *pages) Read(b []byte) (int, error) {
 			return 0, io.EOF
 		}
 		p.last++
-		r, ok, err := p.c.one("SELECT data FROM sqlite_dbpage WHERE pgno = ?", p.last)
+		r, ok, err := p.c.One("SELECT data FROM sqlite_dbpage WHERE pgno = ?", p.last)
 		if err != nil {
 			return 0, err
 		}

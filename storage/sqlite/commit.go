@@ -11,6 +11,7 @@ import (
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 // Commit applies t, or refuses it and changes nothing: see [storage.Store].
@@ -76,17 +77,17 @@ func (s *Store) alone(of int, f func() error) error {
 	if of == 1 {
 		return f()
 	}
-	if _, err := s.w.exec("SAVEPOINT one"); err != nil {
+	if _, err := s.w.Exec("SAVEPOINT one"); err != nil {
 		return err
 	}
 	err := f()
 	if err != nil {
 		s.heads = heads{}
-		if _, undone := s.w.exec("ROLLBACK TO one"); undone != nil {
+		if _, undone := s.w.Exec("ROLLBACK TO one"); undone != nil {
 			return errors.Join(undone, err)
 		}
 	}
-	if _, done := s.w.exec("RELEASE one"); done != nil {
+	if _, done := s.w.Exec("RELEASE one"); done != nil {
 		return errors.Join(done, err)
 	}
 	return err
@@ -158,7 +159,7 @@ func (a *application) apply(t tx.Tx) error {
 func (a *application) expect(e tx.Expectation) error {
 	seq, known := a.known.cells[e.Address]
 	if !known {
-		r, ok, err := a.w.one("SELECT seq FROM registers WHERE ns = ? AND key = ?", string(e.NS), e.Key)
+		r, ok, err := a.w.One("SELECT seq FROM registers WHERE ns = ? AND key = ?", string(e.NS), e.Key)
 		if err != nil {
 			return err
 		}
@@ -187,7 +188,7 @@ func (a *application) write(w tx.Write) error {
 		return a.set(w)
 	case tx.DeleteRegister:
 		a.wrote(w.Address, 0)
-		_, err := a.w.exec("DELETE FROM registers WHERE ns = ? AND key = ?", string(w.NS), w.Key)
+		_, err := a.w.Exec("DELETE FROM registers WHERE ns = ? AND key = ?", string(w.NS), w.Key)
 		return err
 	}
 	panic(fmt.Sprintf("a write of an unknown kind, %T, was admitted", w))
@@ -215,7 +216,7 @@ func (a *application) insertEntry(e entry.Entry) error {
 		return err
 	}
 	h.payload = kept.digest()
-	_, err = a.w.exec("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	_, err = a.w.Exec("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		h.seq, []byte(h.id), optional(h.parent), h.depth, optional(h.jump), int64(h.marks), string(h.kind), optional(h.customType), now,
 		h.payload, h.digest(), nullable(kept.shares), kept.text)
 	if err != nil {
@@ -260,8 +261,8 @@ func (a *application) wrote(cell register.Address, seq int64) {
 
 // claim enters an id into the namespace of entries and ledger rows.
 func (a *application) claim(subject string, rowID []byte) error {
-	_, err := a.w.exec("INSERT INTO ids VALUES (?, ?)", rowID, a.session.nextSeq)
-	if classify(err) == faultDuplicate {
+	_, err := a.w.Exec("INSERT INTO ids VALUES (?, ?)", rowID, a.session.nextSeq)
+	if sqlitedb.Classify(err) == sqlitedb.FaultDuplicate {
 		return &tx.Corruption{Report: corrupt.New("sqlite.Commit", subject, "an id that was never used in this session", uuidText(rowID))}
 	}
 	return err
@@ -284,7 +285,7 @@ func (a *application) insertUsage(row entry.UsageRow) error {
 	if err := a.claim(subject, rowID); err != nil {
 		return err
 	}
-	if _, err := a.w.exec("INSERT INTO usage_ledger VALUES (?, ?, ?, ?)", row.Seq, rowID, usageDigest(row.Seq, rowID, payload), payload); err != nil {
+	if _, err := a.w.Exec("INSERT INTO usage_ledger VALUES (?, ?, ?, ?)", row.Seq, rowID, usageDigest(row.Seq, rowID, payload), payload); err != nil {
 		return err
 	}
 	if a.spent == nil {
@@ -305,7 +306,7 @@ func (a *application) set(w tx.SetRegister) error {
 	}
 	ns, seq := string(w.NS), a.session.nextSeq
 	a.wrote(w.Address, seq)
-	_, err = a.w.exec("INSERT INTO registers VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET seq = excluded.seq, digest = excluded.digest, shares = excluded.shares, value = excluded.value",
+	_, err = a.w.Exec("INSERT INTO registers VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET seq = excluded.seq, digest = excluded.digest, shares = excluded.shares, value = excluded.value",
 		ns, w.Key, seq, registerDigest(ns, w.Key, seq, kept), nullable(kept.shares), kept.text)
 	return err
 }

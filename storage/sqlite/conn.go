@@ -1,303 +1,55 @@
 package sqlite
 
 import (
-	"context"
-	"database/sql/driver"
-	"errors"
-	"fmt"
-	"io"
-	"net/url"
 	"path/filepath"
-	"strconv"
-	"sync"
-	"time"
 
-	driversqlite "modernc.org/sqlite"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
-// prepareProcess sets the two switches that must precede the first database of a
-// process. Where the system has neither, SQLite's defaults stay: the format page
-// says what is then left.
-var prepareProcess = sync.OnceValue(func() error {
-	if _, err := driversqlite.OFDLocking(true); err != nil && !errors.Is(err, driversqlite.ErrOFDLockingUnavailable) {
-		return fmt.Errorf("open-file-description locks: %w", err)
-	}
-	if _, err := driversqlite.Fdatasync(true); err != nil && !errors.Is(err, driversqlite.ErrFdatasyncUnavailable) {
-		return fmt.Errorf("fdatasync: %w", err)
-	}
-	return nil
-})
-
-// access is how a connection opens the file.
-type access uint8
-
-const (
-	accessWrite   access = iota // read and write; the file must exist
-	accessTidy                  // reads; the system files that it makes go with it
-	accessPassive               // reads; a log with content stays as it is
-	accessFrozen                // reads a file without a log where no file can be made beside it
-)
-
-// conn is one connection. It is used by one goroutine at a time. The driver is
-// used without database/sql: a session has one writer, and the layer would cost a
-// fifth of every short statement.
+// conn is one connection to a session file. It is used by one goroutine at a time.
 type conn struct {
-	c     driver.Conn
-	path  string // absolute
-	stmts map[string]*stmt
+	*sqlitedb.Conn
 	still *stamp // of a frozen file, when it was opened; nil for others
 }
 
-type stmt struct {
-	s    statement
-	args []driver.NamedValue // reused from call to call
-}
+// row is one row of a result.
+type row = sqlitedb.Row
 
-// statement is what the driver's prepared statements are.
-type statement interface {
-	driver.StmtExecContext
-	driver.StmtQueryContext
-	Close() error
-}
-
-// neverDone is the context of every statement: the driver watches a context that
-// can end, which costs more than a short statement does, and the writer's
-// statements must not be cut off.
-var neverDone = context.Background()
-
-func dial(path string, a access) (*conn, error) {
-	if err := prepareProcess(); err != nil {
-		return nil, err
-	}
-	abs, err := filepath.Abs(path)
-	if err != nil {
-		return nil, err
-	}
-	mode := "rw"
+// dial opens a connection whose PRAGMAs are not set yet: a session is first looked at.
+func dial(path string, a sqlitedb.Access) (*conn, error) {
 	var still *stamp
-	switch a {
-	case accessWrite, accessTidy:
-	case accessPassive:
-		mode = "ro"
-	case accessFrozen:
-		mode = "ro&immutable=1"
+	if a == sqlitedb.ReadFrozen {
+		abs, err := filepath.Abs(path)
+		if err != nil {
+			return nil, err
+		}
 		if still, err = stampOf(abs); err != nil {
 			return nil, err
 		}
 	}
-	// As a URI, because a plain name ends at its first question mark.
-	name := (&url.URL{Scheme: "file", Path: filepath.ToSlash(abs), RawQuery: "mode=" + mode + "&_dqs=0&_defensive=1&_error_rc=1"}).String()
-	c, err := new(driversqlite.Driver).Open(name)
+	c, err := sqlitedb.Dial(path, a)
 	if err != nil {
 		return nil, err
 	}
-	return &conn{c: c, path: abs, stmts: make(map[string]*stmt), still: still}, nil
+	return &conn{Conn: c, still: still}, nil
 }
-
-func (c *conn) prepare(text string) (*stmt, error) {
-	if s, ok := c.stmts[text]; ok {
-		return s, nil
-	}
-	s, err := c.c.Prepare(text)
-	if err != nil {
-		return nil, err
-	}
-	full, ok := s.(statement)
-	if !ok {
-		return nil, fmt.Errorf("the driver's statements are %T", s)
-	}
-	p := &stmt{s: full}
-	c.stmts[text] = p
-	return p, nil
-}
-
-func (s *stmt) bind(args []any) []driver.NamedValue {
-	s.args = s.args[:0]
-	for i, a := range args {
-		s.args = append(s.args, driver.NamedValue{Ordinal: i + 1, Value: a})
-	}
-	return s.args
-}
-
-// exec runs one statement. Arguments are int64, string, []byte or nil.
-func (c *conn) exec(text string, args ...any) (changed int64, err error) {
-	s, err := c.prepare(text)
-	if err != nil {
-		return 0, err
-	}
-	res, err := s.s.ExecContext(neverDone, s.bind(args))
-	clear(s.args) // so that a large payload is not kept alive
-	if err != nil {
-		return 0, err
-	}
-	return res.RowsAffected()
-}
-
-// each runs a query and shows its rows until visit returns false. The row is
-// reused; its blobs are not.
-func (c *conn) each(text string, visit func(row row) (bool, error), args ...any) error {
-	s, err := c.prepare(text)
-	if err != nil {
-		return err
-	}
-	rows, err := s.s.QueryContext(neverDone, s.bind(args))
-	clear(s.args)
-	if err != nil {
-		return err
-	}
-	dest := make(row, len(rows.Columns()))
-	for {
-		if err = rows.Next(dest); err != nil {
-			if errors.Is(err, io.EOF) {
-				err = nil
-			}
-			break
-		}
-		more, verr := visit(dest)
-		if verr != nil || !more {
-			err = verr
-			break
-		}
-	}
-	if cerr := rows.Close(); err == nil {
-		err = cerr
-	}
-	return err
-}
-
-// one runs a query of at most one row.
-func (c *conn) one(text string, args ...any) (found row, ok bool, err error) {
-	err = c.each(text, func(r row) (bool, error) {
-		found, ok = r, true
-		return false, nil
-	}, args...)
-	return found, ok, err
-}
-
-// close ends the statements first: SQLite keeps a connection with open ones
-// alive, with its locks.
-func (c *conn) close() error {
-	var errs []error
-	for _, s := range c.stmts {
-		errs = append(errs, s.s.Close())
-	}
-	c.stmts = nil
-	return errors.Join(append(errs, c.c.Close())...)
-}
-
-// within runs f inside a transaction that begins with begin. An error of f rolls
-// everything back.
-func (c *conn) within(begin string, f func() error) error {
-	if _, err := c.exec(begin); err != nil {
-		return err
-	}
-	if err := f(); err != nil {
-		c.rollback()
-		return err
-	}
-	if _, err := c.exec("COMMIT"); err != nil {
-		c.rollback()
-		return &commitError{err}
-	}
-	return nil
-}
-
-// rollback ends the transaction. Some faults have ended it already, which is not
-// an error here; if anything else went wrong, the next BEGIN says so.
-func (c *conn) rollback() { _, _ = c.exec("ROLLBACK") }
-
-// commitError marks a failure of COMMIT itself: after a failed flush the outcome
-// is known only after recovery.
-type commitError struct{ err error }
-
-func (e *commitError) Error() string { return e.err.Error() }
-func (e *commitError) Unwrap() error { return e.err }
 
 // Synchronous is how far a commit is carried before it is acknowledged.
-type Synchronous uint8
+type Synchronous = sqlitedb.Synchronous
 
 const (
 	// Full flushes the log at every commit: it survives a power cut as far as the
 	// disk is honest.
-	Full Synchronous = iota
+	Full = sqlitedb.Full
 	// Normal flushes at checkpoints: a power cut, unlike a crash of the process,
 	// may lose the last commits, but never part of one.
-	Normal
+	Normal = sqlitedb.Normal
 	// off never flushes: for tests that do not ask about power.
-	off
+	off = sqlitedb.Off
 )
-
-func (s Synchronous) pragma() string { return strconv.Itoa(int(2 - s)) }
-
-func (s Synchronous) String() string { return [...]string{"FULL", "NORMAL", "OFF"}[s] }
 
 // Cache sizes in KiB. They are limits, not reservations.
 const (
 	writerCache = 2048
 	readerCache = 4096
 )
-
-// tune sets what holds for a connection alone and changes no file.
-func (c *conn) tune(busy time.Duration, sync Synchronous, cacheKiB int) error {
-	return c.pragmas([][2]string{
-		{"busy_timeout", strconv.FormatInt(busy.Milliseconds(), 10)},
-		{"foreign_keys", "1"},
-		{"synchronous", sync.pragma()},
-		{"cache_size", strconv.Itoa(-cacheKiB)},
-		{"mmap_size", "0"},
-		{"temp_store", "2"},
-		{"trusted_schema", "0"},
-		{"cell_size_check", "1"},
-	})
-}
-
-// steady sets how the log is kept. It may change the file, so it comes after the
-// file is known to be a session.
-func (c *conn) steady() error {
-	return c.pragmas([][2]string{
-		{"journal_mode", "wal"},
-		{"wal_autocheckpoint", "1000"},
-		{"journal_size_limit", "-1"},
-	})
-}
-
-// readOnly makes a statement that writes fail.
-func (c *conn) readOnly() error { return c.pragmas([][2]string{{"query_only", "1"}}) }
-
-// pragmas sets each and reads it back: SQLite ignores what it cannot do.
-func (c *conn) pragmas(list [][2]string) error {
-	for _, p := range list {
-		name, want := p[0], p[1]
-		if err := c.once("PRAGMA "+name+"="+want, nil); err != nil {
-			return fmt.Errorf("PRAGMA %s: %w", name, err)
-		}
-		var got string
-		err := c.once("PRAGMA "+name, func(r row) { got = fmt.Sprint(r[0]) })
-		if err != nil {
-			return fmt.Errorf("PRAGMA %s: %w", name, err)
-		}
-		if got == "" && name == "mmap_size" {
-			got = "0" // a build without memory mapping has no answer
-		}
-		if got != want {
-			return fmt.Errorf("PRAGMA %s is %q and not %q", name, got, want)
-		}
-	}
-	return nil
-}
-
-// once runs a statement that is not worth keeping.
-func (c *conn) once(text string, visit func(row)) error {
-	defer func() {
-		if s, ok := c.stmts[text]; ok {
-			delete(c.stmts, text)
-			_ = s.s.Close()
-		}
-	}()
-	return c.each(text, func(r row) (bool, error) {
-		if visit != nil {
-			visit(r)
-		}
-		return true, nil
-	})
-}

@@ -15,6 +15,7 @@ import (
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 // marked makes a closed session whose rows hold words to look for.
@@ -166,18 +167,18 @@ func TestCheckNamesTheBrokenInvariant(t *testing.T) {
 // redoDigests computes every digest anew.
 func redoDigests(t *testing.T, path string) {
 	t.Helper()
-	c, err := dial(path, accessWrite)
+	c, err := dial(path, sqlitedb.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer mustCloseConn(t, c)
 	update := func(text string, args ...any) {
-		if _, err := c.exec(text, args...); err != nil {
+		if _, err := c.Exec(text, args...); err != nil {
 			t.Fatal(err)
 		}
 	}
 	collect := func(text string) (rows []row) {
-		if err := c.each(text, func(r row) (bool, error) { rows = append(rows, slices.Clone(r)); return true, nil }); err != nil {
+		if err := c.Each(text, func(r row) (bool, error) { rows = append(rows, slices.Clone(r)); return true, nil }); err != nil {
 			t.Fatal(err)
 		}
 		return rows

@@ -15,7 +15,7 @@
 //
 // # Relationships
 //
-// Imports storage, core, and the SQLite driver, which nothing else may import.
+// Imports storage, core, and storage/sqlitedb, which has the SQLite driver.
 // Only this package opens, reads, copies or scans a session file: a stray open
 // and close of it, or of the -wal and -shm beside it, by anybody in this process
 // can drop the locks that keep other processes away.

@@ -3,140 +3,60 @@ package sqlite
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
-	"syscall"
 
 	"github.com/loom-run/loom/core/corrupt"
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/storage"
-	driversqlite "modernc.org/sqlite"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
-
-// fault is what an error of SQLite means to us.
-type fault uint8
-
-const (
-	faultOther fault = iota
-	faultBusy
-	faultFull
-	faultDisk
-	faultDamaged
-	faultForeign // not a database
-	faultReadOnly
-	faultOpen
-	faultTooBig
-	faultMemory
-	faultDuplicate
-)
-
-// Result codes of SQLite. The low byte is the primary code.
-const (
-	codeBusy        = 5
-	codeLocked      = 6
-	codeNoMem       = 7
-	codeReadOnly    = 8
-	codeIO          = 10
-	codeCorrupt     = 11
-	codeFull        = 13
-	codeCantOpen    = 14
-	codeProtocol    = 15
-	codeTooBig      = 18
-	codeConstraint  = 19
-	codeNotADB      = 26
-	codeIOShmSize   = codeIO | 19<<8 // the index of the log could not grow
-	codePrimaryKey  = codeConstraint | 6<<8
-	codeUnique      = codeConstraint | 8<<8
-	codeRowID       = codeConstraint | 10<<8
-	primaryCodeMask = 0xff
-)
-
-func classify(err error) fault {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return faultFull // of a file that we made ourselves
-	}
-	if errors.Is(err, syscall.EROFS) || errors.Is(err, fs.ErrPermission) {
-		return faultReadOnly
-	}
-	e, ok := errors.AsType[*driversqlite.Error](err)
-	if !ok {
-		return faultOther
-	}
-	switch e.Code() {
-	case codeIOShmSize:
-		return faultFull
-	case codePrimaryKey, codeUnique, codeRowID:
-		return faultDuplicate
-	}
-	switch e.Code() & primaryCodeMask {
-	case codeBusy, codeLocked, codeProtocol:
-		return faultBusy
-	case codeFull:
-		return faultFull
-	case codeIO:
-		return faultDisk
-	case codeCorrupt:
-		return faultDamaged
-	case codeNotADB:
-		return faultForeign
-	case codeReadOnly:
-		return faultReadOnly
-	case codeCantOpen:
-		return faultOpen
-	case codeTooBig:
-		return faultTooBig
-	case codeNoMem:
-		return faultMemory
-	}
-	return faultOther
-}
 
 // cause is the error that stands behind a refusal: SQLite's own, marked where
 // callers act on what it means.
-func (f fault) cause(err error) error {
-	if f == faultFull {
+func cause(f sqlitedb.Fault, err error) error {
+	if f == sqlitedb.FaultFull {
 		return fmt.Errorf("%w: %w", storage.ErrFull, err)
 	}
-	if f == faultReadOnly {
+	if f == sqlitedb.FaultReadOnly {
 		return fmt.Errorf("%w: %w", storage.ErrReadOnly, err)
 	}
 	return err
 }
 
 // sentence says what happened and what to do; the caller says what was kept.
-func (f fault) sentence(err error) (happened, remedy string) {
+func sentence(f sqlitedb.Fault, err error) (happened, remedy string) {
 	switch f {
-	case faultBusy:
+	case sqlitedb.FaultBusy:
 		return "another process kept the session file locked", "try again"
-	case faultFull:
+	case sqlitedb.FaultFull:
 		return "the disk is full", "free some space and try again"
-	case faultDisk:
+	case sqlitedb.FaultDisk:
 		return "the disk reported an error", "check the disk, then open the session again"
-	case faultDamaged:
+	case sqlitedb.FaultDamaged:
 		return "the session file is damaged", "run a check of the session, then restore it from a copy"
-	case faultForeign:
+	case sqlitedb.FaultForeign:
 		return "the file is not a session", "check its path"
-	case faultReadOnly:
+	case sqlitedb.FaultReadOnly:
 		return "the place of the session cannot be written", "check the permissions of the file and its folder"
-	case faultOpen:
+	case sqlitedb.FaultOpen:
 		return "the session file cannot be opened", "check the permissions of the file and its folder"
-	case faultTooBig:
+	case sqlitedb.FaultTooBig:
 		return "a row is larger than a session can hold", "send less at once"
-	case faultMemory:
+	case sqlitedb.FaultMemory:
 		return "there is not enough memory", "free some and try again"
-	case faultOther, faultDuplicate:
+	case sqlitedb.FaultOther, sqlitedb.FaultDuplicate:
 	}
 	return "the session file gave an unexpected error: " + err.Error(), "open the session again"
 }
 
 // commitFault turns an error inside a commit into its refusal.
 func commitFault(err error) error {
-	f := classify(err)
-	if f == faultDamaged {
+	f := sqlitedb.Classify(err)
+	if f == sqlitedb.FaultDamaged {
 		return &tx.Corruption{Report: damagedPage(err)}
 	}
-	happened, remedy := f.sentence(err)
-	return &tx.Faulted{Reason: happened + "; nothing of this change was kept, everything before it is safe; " + remedy, Err: f.cause(err)}
+	happened, remedy := sentence(f, err)
+	return &tx.Faulted{Reason: happened + "; nothing of this change was kept, everything before it is safe; " + remedy, Err: cause(f, err)}
 }
 
 // readFault turns an error of a read into one of storage.
@@ -147,12 +67,12 @@ func readFault(err error) error {
 	if isStorageError(err) {
 		return err
 	}
-	f := classify(err)
-	if f == faultDamaged {
+	f := sqlitedb.Classify(err)
+	if f == sqlitedb.FaultDamaged {
 		return &storage.CorruptRow{Report: damagedPage(err)}
 	}
-	happened, remedy := f.sentence(err)
-	return &storage.BackendFault{Reason: happened + "; nothing could be read; " + remedy, Err: f.cause(err)}
+	happened, remedy := sentence(f, err)
+	return &storage.BackendFault{Reason: happened + "; nothing could be read; " + remedy, Err: cause(f, err)}
 }
 
 func isStorageError(err error) bool {
@@ -177,15 +97,15 @@ func openFault(path string, err error) error {
 	if row, ok := errors.AsType[*storage.CorruptRow](err); ok {
 		return damagedSession(row.Report)
 	}
-	f := classify(err)
-	if f == faultDamaged {
+	f := sqlitedb.Classify(err)
+	if f == sqlitedb.FaultDamaged {
 		return damagedSession(damagedPage(err))
 	}
-	if f == faultOpen && unwritable(filepath.Dir(path)) {
-		f = faultReadOnly // SQLite could not make the files beside it
+	if f == sqlitedb.FaultOpen && unwritable(filepath.Dir(path)) {
+		f = sqlitedb.FaultReadOnly // SQLite could not make the files beside it
 	}
-	happened, remedy := f.sentence(err)
-	return &storage.OpenFailed{Reason: fmt.Sprintf("cannot open the session %s: %s; nothing was changed; %s", path, happened, remedy), Err: f.cause(err)}
+	happened, remedy := sentence(f, err)
+	return &storage.OpenFailed{Reason: fmt.Sprintf("cannot open the session %s: %s; nothing was changed; %s", path, happened, remedy), Err: cause(f, err)}
 }
 
 // damagedSession refuses a session whose own row cannot be trusted.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 // Export is one copy of a closed session file for another place.
@@ -64,7 +65,7 @@ func ExportClosed(e Export) (digest string, err error) {
 // removeCopy removes a copy and what SQLite made beside it.
 func removeCopy(path string) error {
 	var errs []error
-	for _, suffix := range append([]string{""}, besides[:]...) {
+	for _, suffix := range append([]string{""}, sqlitedb.Besides[:]...) {
 		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			errs = append(errs, err)
 		}
@@ -76,27 +77,27 @@ func (s *Store) export(to string) (digest string, err error) {
 	if err := createFile(to); err != nil { // with its mode; SQLite takes an empty file for none
 		return "", err
 	}
-	if _, err := s.w.exec("VACUUM INTO ?", to); err != nil {
+	if _, err := s.w.Exec("VACUUM INTO ?", to); err != nil {
 		return "", err
 	}
-	c, err := dial(to, accessWrite)
+	c, err := dial(to, sqlitedb.ReadWrite)
 	if err != nil {
 		return "", err
 	}
-	err = c.tune(s.cfg.BusyTimeout, Full, writerCache)
+	err = c.Tune(s.cfg.BusyTimeout, Full, writerCache)
 	if err == nil { // the lease names this machine, which is nobody's business elsewhere
-		err = c.pragmas([][2]string{{"secure_delete", "1"}})
+		err = c.Pragmas([][2]string{{"secure_delete", "1"}})
 	}
 	if err == nil {
-		err = c.within("BEGIN IMMEDIATE", func() error {
-			_, err := c.exec("DELETE FROM writer_lease")
+		err = c.Within("BEGIN IMMEDIATE", func() error {
+			_, err := c.Exec("DELETE FROM writer_lease")
 			return err
 		})
 	}
 	if err == nil {
-		err = c.steady()
+		err = c.Steady()
 	}
-	if err := errors.Join(err, c.close()); err != nil {
+	if err := errors.Join(err, c.Close()); err != nil {
 		return "", err
 	}
 	return digestFile(to)

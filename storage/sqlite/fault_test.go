@@ -12,6 +12,7 @@ import (
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 // fill commits messages of size bytes until one is refused.
@@ -63,7 +64,7 @@ func TestADatabaseWithoutPagesLeftIsAFullDisk(t *testing.T) {
 	cfg, _ := newConfig(t)
 	s := mustOpen(t, cfg)
 	pages := func(n int) {
-		if err := s.w.once(fmt.Sprintf("PRAGMA max_page_count=%d", n), nil); err != nil {
+		if err := s.w.Once(fmt.Sprintf("PRAGMA max_page_count=%d", n), nil); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -78,18 +79,18 @@ func TestALockedFileIsSaidToBeLocked(t *testing.T) {
 	cfg.BusyTimeout = 1_000_000 // 1 ms
 	s := mustOpen(t, cfg)
 	chain(t, s, newMinter(1), id.EntryID{}, 1)
-	other, err := dial(cfg.Path, accessWrite)
+	other, err := dial(cfg.Path, sqlitedb.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.exec("BEGIN IMMEDIATE"); err != nil {
+	if _, err := other.Exec("BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
 	_, err = s.Commit(tx.Tx{})
 	if f := asType[*tx.Faulted](t, err); !strings.Contains(f.Reason, "another process kept the session file locked; nothing of this change was kept") {
 		t.Errorf("%v", err)
 	}
-	other.rollback()
+	other.Rollback()
 	mustCloseConn(t, other)
 	if _, err := s.Commit(tx.Tx{}); err != nil {
 		t.Errorf("once it is unlocked: %v", err)
@@ -99,12 +100,12 @@ func TestALockedFileIsSaidToBeLocked(t *testing.T) {
 func TestEveryErrorOfAFullDiskIsMarked(t *testing.T) {
 	cfg, _ := newConfig(t)
 	s := mustOpen(t, cfg)
-	if err := s.w.once("PRAGMA max_page_count=1", nil); err != nil {
+	if err := s.w.Once("PRAGMA max_page_count=1", nil); err != nil {
 		t.Fatal(err)
 	}
 	var backend error
 	for n := 0; backend == nil && n < 1000; n++ {
-		_, backend = s.w.exec("INSERT INTO ids VALUES (?, ?)", fmt.Appendf(nil, "%0500d", n), int64(n))
+		_, backend = s.w.Exec("INSERT INTO ids VALUES (?, ?)", fmt.Appendf(nil, "%0500d", n), int64(n))
 	}
 	for name, cause := range map[string]error{
 		"SQLite": backend,

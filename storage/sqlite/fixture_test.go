@@ -18,6 +18,8 @@ import (
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
+
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 // fakeClock is a clock that tests move.
@@ -93,12 +95,12 @@ func sound(t testing.TB, path string) {
 // edit runs SQL on a session file that nobody has open.
 func edit(t testing.TB, path string, statements ...string) {
 	t.Helper()
-	c, err := dial(path, accessWrite)
+	c, err := dial(path, sqlitedb.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, text := range statements {
-		if err := c.once(text, nil); err != nil {
+		if err := c.Once(text, nil); err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
 	}
@@ -107,7 +109,7 @@ func edit(t testing.TB, path string, statements ...string) {
 
 func mustCloseConn(t testing.TB, c *conn) {
 	t.Helper()
-	if err := c.close(); err != nil {
+	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 	driversqlite "modernc.org/sqlite"
 )
 
@@ -115,7 +116,7 @@ func TestEveryConnectionHasItsPragmas(t *testing.T) {
 		for _, list := range []map[string]string{common, more} {
 			for pragma, want := range list {
 				var got string
-				if err := c.once("PRAGMA "+pragma, func(r row) { got = fmt.Sprint(r[0]) }); err != nil || got != want {
+				if err := c.Once("PRAGMA "+pragma, func(r row) { got = fmt.Sprint(r[0]) }); err != nil || got != want {
 					t.Errorf("%s: %s is %q, %v, want %q", name, pragma, got, err, want)
 				}
 			}
@@ -124,15 +125,15 @@ func TestEveryConnectionHasItsPragmas(t *testing.T) {
 	check("writer", s.w, map[string]string{"cache_size": "-2048", "query_only": "0"})
 	if err := s.query(func(c *conn) error {
 		check("reader", c, map[string]string{"cache_size": "-4096", "query_only": "1"})
-		_, err := c.exec("DELETE FROM entries")
-		if classify(err) != faultReadOnly {
+		_, err := c.Exec("DELETE FROM entries")
+		if sqlitedb.Classify(err) != sqlitedb.FaultReadOnly {
 			t.Errorf("a reader deleted: %v", err)
 		}
 		return nil
 	}); err != nil {
 		t.Error(err)
 	}
-	if err := s.w.pragmas([][2]string{{"cache_size", "nonsense"}}); err == nil || !strings.Contains(err.Error(), `is "0" and not "nonsense"`) {
+	if err := s.w.Pragmas([][2]string{{"cache_size", "nonsense"}}); err == nil || !strings.Contains(err.Error(), `is "0" and not "nonsense"`) {
 		t.Errorf("a PRAGMA that was not taken: %v", err)
 	}
 	if !driversqlite.FdatasyncEnabled() || !driversqlite.OFDLockingEnabled() {
@@ -144,7 +145,7 @@ func TestEveryConnectionHasItsPragmas(t *testing.T) {
 func plan(t *testing.T, c *conn, text string, args ...any) string {
 	t.Helper()
 	var steps []string
-	if err := c.each("EXPLAIN QUERY PLAN "+text, func(r row) (bool, error) {
+	if err := c.Each("EXPLAIN QUERY PLAN "+text, func(r row) (bool, error) {
 		steps = append(steps, fmt.Sprint(r[3]))
 		return true, nil
 	}, args...); err != nil {

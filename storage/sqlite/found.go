@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 // blank is a session file before its session: the tables, the switch to the log, and
@@ -48,13 +50,13 @@ func createFile(path string) error {
 // maker was killed before the session row was written, and nobody was told of it.
 func isBlank(c *conn) (bool, error) {
 	tables := [...]string{"session", "writer_lease", "ids", "entries", "usage_ledger", "registers"}
-	if _, _, err := c.one("SELECT 1 FROM " + strings.Join(tables[:], ", ") + " LIMIT 0"); classify(err) == faultOther && err != nil {
+	if _, _, err := c.One("SELECT 1 FROM " + strings.Join(tables[:], ", ") + " LIMIT 0"); sqlitedb.Classify(err) == sqlitedb.FaultOther && err != nil {
 		return false, nil //nolint:nilerr // other tables: its version says the rest
 	} else if err != nil {
 		return false, err
 	}
 	for _, table := range tables {
-		if _, some, err := c.one("SELECT 1 FROM " + table); err != nil || some {
+		if _, some, err := c.One("SELECT 1 FROM " + table); err != nil || some {
 			return false, err
 		}
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 var update = flag.Bool("update", false, "write the blank file anew")
@@ -82,7 +83,7 @@ func TestAPlaceBesideWhatIsLeftOfASessionIsNotVacant(t *testing.T) {
 	if err := Vacant(path); err != nil {
 		t.Error(err)
 	}
-	for _, suffix := range besides {
+	for _, suffix := range sqlitedb.Besides {
 		writeFile(t, path+suffix, "")
 		if err := Vacant(path); err == nil || !strings.Contains(err.Error(), "s.db"+suffix+" is left there") {
 			t.Errorf("beside %s: %v", suffix, err)

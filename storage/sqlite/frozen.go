@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 // stamp is what shows that a file was written.
@@ -31,11 +32,11 @@ func (c *conn) unmoved() error {
 	if c.still == nil {
 		return nil
 	}
-	now, err := stampOf(c.path)
+	now, err := stampOf(c.Path())
 	if err != nil {
 		return err
 	}
-	if now.size == c.still.size && now.modified.Equal(c.still.modified) && !holds(c.path+"-wal") {
+	if now.size == c.still.size && now.modified.Equal(c.still.modified) && !holds(c.Path()+"-wal") {
 		return nil
 	}
 	return &storage.BackendFault{
@@ -46,7 +47,7 @@ func (c *conn) unmoved() error {
 // freezable reports that an opening failed only because SQLite could make no file
 // beside a session that has no log and no journal. Such a file holds everything that
 // was committed, and nothing else.
-func freezable(path string, a access, err error) bool {
-	f := classify(err)
-	return a == accessTidy && (f == faultOpen || f == faultReadOnly) && unwritable(filepath.Dir(path)) && !holds(path+"-wal") && !holds(path+"-journal")
+func freezable(path string, a sqlitedb.Access, err error) bool {
+	f := sqlitedb.Classify(err)
+	return a == sqlitedb.ReadTidy && (f == sqlitedb.FaultOpen || f == sqlitedb.FaultReadOnly) && unwritable(filepath.Dir(path)) && !holds(path+"-wal") && !holds(path+"-journal")
 }

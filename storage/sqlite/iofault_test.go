@@ -162,7 +162,7 @@ func (l *troubled) open() {
 		if err == nil {
 			l.s = s
 			l.leaf = l.leafNow()
-			if err := s.w.once("PRAGMA wal_autocheckpoint=4", nil); err != nil {
+			if err := s.w.Once("PRAGMA wal_autocheckpoint=4", nil); err != nil {
 				l.Fatal(err)
 			}
 			return

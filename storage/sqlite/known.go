@@ -32,7 +32,7 @@ func (k *knowledge) learn(cells map[register.Address]int64) {
 
 // dataVersion changes when another connection has changed the file.
 func (c *conn) dataVersion() (int64, error) {
-	r, ok, err := c.one("PRAGMA data_version")
+	r, ok, err := c.One("PRAGMA data_version")
 	if err != nil || !ok {
 		return 0, err
 	}
@@ -78,7 +78,7 @@ func (k *heads) at(c *conn, seq int64) (*head, error) {
 }
 
 func (k *heads) read(c *conn, text string, arg any) (*head, error) {
-	r, ok, err := c.one(text, arg)
+	r, ok, err := c.One(text, arg)
 	if err != nil || !ok {
 		return nil, err
 	}

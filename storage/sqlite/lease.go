@@ -49,7 +49,7 @@ func (l *leaseRow) digest() int64 {
 
 // write replaces the row.
 func (l *leaseRow) write(c *conn) error {
-	_, err := c.exec("INSERT OR REPLACE INTO writer_lease VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)",
+	_, err := c.Exec("INSERT OR REPLACE INTO writer_lease VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?)",
 		l.owner, l.fence, l.expiresAt, l.since, int64(l.process.PID), l.process.Host, l.process.Started, l.digest())
 	return err
 }

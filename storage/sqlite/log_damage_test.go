@@ -12,6 +12,7 @@ import (
 
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 // crash is a session as a killed process leaves it: the file with all that was closed
@@ -154,9 +155,9 @@ func TestACutFileBesideItsLogIsWholeOrRefused(t *testing.T) {
 	c := newCrash(t)
 	last := c.states[len(c.states)-1]
 	refused := 0
-	for size := smallestDatabase; size < len(c.file); size += 1021 {
+	for size := sqlitedb.SmallestDatabase; size < len(c.file); size += 1021 {
 		for _, size := range []int{size, size / 4096 * 4096} {
-			if size < smallestDatabase {
+			if size < sqlitedb.SmallestDatabase {
 				continue
 			}
 			err := c.place.lay(map[string][]byte{"session.db": c.file[:size], "session.db-wal": c.log})

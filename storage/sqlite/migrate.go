@@ -46,14 +46,14 @@ func (f *format) reads(version int64) error {
 func (s *Store) migrate(from int64) error {
 	f := s.cfg.format
 	for v := from; v < f.version; v++ {
-		err := s.w.within("BEGIN IMMEDIATE", func() error {
+		err := s.w.Within("BEGIN IMMEDIATE", func() error {
 			if _, err := s.hold(s.cfg.Clock()); err != nil {
 				return err
 			}
 			if err := f.steps[v](s.w); err != nil {
 				return err
 			}
-			return s.w.once(fmt.Sprintf("PRAGMA user_version=%d", v+1), nil)
+			return s.w.Once(fmt.Sprintf("PRAGMA user_version=%d", v+1), nil)
 		})
 		if err != nil {
 			return &storage.OpenFailed{

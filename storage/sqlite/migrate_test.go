@@ -9,6 +9,7 @@ import (
 
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 // future is a format two versions ahead, with a step that says that it ran.
@@ -16,7 +17,7 @@ func future(steps ...int64) *format {
 	f := &format{version: Version + 2, steps: map[int64]func(*conn) error{}}
 	for _, from := range steps {
 		f.steps[from] = func(c *conn) error {
-			return c.once(fmt.Sprintf("CREATE TABLE step_from_%d (x)", from), nil)
+			return c.Once(fmt.Sprintf("CREATE TABLE step_from_%d (x)", from), nil)
 		}
 	}
 	return f
@@ -24,15 +25,15 @@ func future(steps ...int64) *format {
 
 func versionOf(t *testing.T, path string) (version int64, tables string) {
 	t.Helper()
-	c, err := dial(path, accessTidy)
+	c, err := dial(path, sqlitedb.ReadTidy)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer mustCloseConn(t, c)
-	if err := c.once("PRAGMA user_version", func(r row) { version, _ = r[0].(int64) }); err != nil {
+	if err := c.Once("PRAGMA user_version", func(r row) { version, _ = r[0].(int64) }); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.once("SELECT coalesce(group_concat(name), '') FROM sqlite_schema WHERE name LIKE 'step%'", func(r row) { tables, _ = r[0].(string) }); err != nil {
+	if err := c.Once("SELECT coalesce(group_concat(name), '') FROM sqlite_schema WHERE name LIKE 'step%'", func(r row) { tables, _ = r[0].(string) }); err != nil {
 		t.Fatal(err)
 	}
 	return version, tables
@@ -112,7 +113,7 @@ func slowly() *format {
 		f.steps[from] = func(c *conn) error {
 			for n := range 20 {
 				fmt.Println("step", from, n)
-				if err := c.once(fmt.Sprintf("CREATE TABLE step_from_%d_%d AS SELECT * FROM entries", from, n), nil); err != nil {
+				if err := c.Once(fmt.Sprintf("CREATE TABLE step_from_%d_%d AS SELECT * FROM entries", from, n), nil); err != nil {
 					return err
 				}
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 // Defaults of a [Config].
@@ -111,51 +112,17 @@ func openAs(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// smallestDatabase is the size of the smallest page. SQLite takes a shorter file
-// for an empty one and would write over it.
-const smallestDatabase = 512
-
-// checkPath refuses what no database can be opened at, before SQLite tries.
+// checkPath refuses what no session can be opened at, before SQLite tries.
 func checkPath(path string, create bool) error {
-	refuse := func(err error, reason string) error {
-		return &storage.OpenFailed{Reason: "cannot open the session " + path + ": " + reason + "; nothing was changed", Err: err}
-	}
-	if path == "" || path == ":memory:" {
-		return refuse(nil, "it needs a file")
-	}
-	info, err := os.Lstat(path)
-	switch {
-	case err == nil && info.Mode()&fs.ModeSymlink != 0: // SQLite would keep the log beside the other name
-		return refuse(nil, "it is a symbolic link; use the name that it leads to")
-	case err == nil && info.IsDir():
-		return refuse(nil, "it is a folder")
-	case err == nil && !info.Mode().IsRegular():
-		return refuse(nil, "it is not a regular file")
-	case err == nil && info.Size() > 0 && info.Size() < smallestDatabase:
-		return refuse(nil, "the file is not a session")
-	}
-	// SQLite opens and writes what lies at the names beside the file, whatever it is.
-	for _, suffix := range besides {
-		if beside, err := os.Lstat(path + suffix); err == nil && !beside.Mode().IsRegular() {
-			return refuse(nil, "beside it, "+filepath.Base(path)+suffix+" is not a regular file; remove it")
+	err := sqlitedb.CheckPath(path, create)
+	if no, ok := errors.AsType[*sqlitedb.Unopenable](err); ok {
+		reason := no.Reason
+		if errors.Is(err, sqlitedb.ErrNoDatabase) {
+			reason = "the file is not a session"
 		}
+		return &storage.OpenFailed{Reason: "cannot open the session " + path + ": " + reason + "; nothing was changed", Err: no.Err}
 	}
-	switch {
-	case err == nil:
-		return nil
-	case !errors.Is(err, fs.ErrNotExist):
-		return refuse(err, err.Error())
-	}
-	folder, above := os.Stat(filepath.Dir(path))
-	switch {
-	case above != nil:
-		return refuse(above, "its folder does not exist")
-	case !folder.IsDir():
-		return refuse(nil, "what should be its folder is a file")
-	case !create:
-		return refuse(fs.ErrNotExist, "there is no such file")
-	}
-	return nil
+	return err
 }
 
 // Vacant refuses, with *storage.OpenFailed, a path where a session file that is put
@@ -163,7 +130,7 @@ func checkPath(path string, create bool) error {
 // would take them for those of the new one, and replay the rows of the old session into
 // it. (An opening that creates has a path of its own.)
 func Vacant(path string) error {
-	for _, suffix := range besides {
+	for _, suffix := range sqlitedb.Besides {
 		if _, err := os.Lstat(path + suffix); !errors.Is(err, fs.ErrNotExist) {
 			return &storage.OpenFailed{Reason: fmt.Sprintf(
 				"cannot put the session at %s: %s is left there of a session whose file is gone; nothing was changed; put that file back, or move what is left away", path, filepath.Base(path)+suffix)}
@@ -175,11 +142,11 @@ func Vacant(path string) error {
 // quiet is the access that reads a file and leaves no trace: see the format page. A
 // power cut may leave a journal that somebody must carry out before anything can be
 // read, log or not.
-func quiet(path string) access {
+func quiet(path string) sqlitedb.Access {
 	if holds(path+"-wal") && !holds(path+"-journal") {
-		return accessPassive
+		return sqlitedb.ReadPassive
 	}
-	return accessTidy
+	return sqlitedb.ReadTidy
 }
 
 // holds reports whether there is a file with content.
@@ -192,22 +159,22 @@ func holds(path string) bool {
 // is one, without having written anything. Without a log, admit refuses as
 // quietly by itself, and the second connection is saved.
 func (c *Config) refuse() error {
-	if quiet(c.Path) != accessPassive {
+	if quiet(c.Path) != sqlitedb.ReadPassive {
 		return nil
 	}
-	w, err := dialReader(c.Path, accessPassive, c.BusyTimeout)
+	w, err := dialReader(c.Path, sqlitedb.ReadPassive, c.BusyTimeout)
 	if err != nil {
 		return err
 	}
 	var seen state
-	err = w.within("BEGIN", func() error {
+	err = w.Within("BEGIN", func() error {
 		seen, err = inspect(w, c.format.admits)
 		return err
 	})
 	if err == nil {
 		err = c.refusal(seen)
 	}
-	return errors.Join(err, w.close())
+	return errors.Join(err, w.Close())
 }
 
 // refusal judges what was seen.
@@ -239,15 +206,15 @@ func (c *Config) admit() (*Store, error) {
 			return nil, err
 		}
 	}
-	w, err := dial(c.Path, accessWrite)
+	w, err := dial(c.Path, sqlitedb.ReadWrite)
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{cfg: *c, w: w}
-	s.readers.dial = func() (*conn, error) { return dialReader(c.Path, accessTidy, c.BusyTimeout) }
+	s.readers.dial = func() (*conn, error) { return dialReader(c.Path, sqlitedb.ReadTidy, c.BusyTimeout) }
 	version, err := s.claim()
 	if err != nil {
-		return nil, errors.Join(err, w.close())
+		return nil, errors.Join(err, w.Close())
 	}
 	if err := s.migrate(version); err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -256,7 +223,7 @@ func (c *Config) admit() (*Store, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	// A fresh session is switched to the log now; for others this only reads.
-	if err := w.steady(); err != nil {
+	if err := w.Steady(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
@@ -264,10 +231,10 @@ func (c *Config) admit() (*Store, error) {
 
 // claim takes the lease and returns the version of what the file holds.
 func (s *Store) claim() (version int64, err error) {
-	if err := s.w.tune(s.cfg.BusyTimeout, s.cfg.Synchronous, writerCache); err != nil {
+	if err := s.w.Tune(s.cfg.BusyTimeout, s.cfg.Synchronous, writerCache); err != nil {
 		return 0, err
 	}
-	return version, s.w.within("BEGIN IMMEDIATE", func() error {
+	return version, s.w.Within("BEGIN IMMEDIATE", func() error {
 		seen, err := inspect(s.w, s.cfg.format.admits)
 		if err != nil {
 			return err
@@ -303,7 +270,7 @@ func create(w *conn, blank bool, version, now int64) (sessionRow, error) {
 		steps = append(append(steps, fmt.Sprintf("PRAGMA application_id=%d", applicationID)), schema...)
 	}
 	for _, step := range steps {
-		if err := w.once(step, nil); err != nil {
+		if err := w.Once(step, nil); err != nil {
 			return sessionRow{}, err
 		}
 	}
@@ -348,7 +315,7 @@ func header(c *conn, admits func(version int64) error) (version int64, exists bo
 		{"PRAGMA application_id", &application}, {"PRAGMA user_version", &version},
 		{"SELECT count(*) FROM sqlite_schema", &tables},
 	} {
-		if err := c.once(q.text, func(r row) { *q.into = read(r, q.text).num() }); err != nil {
+		if err := c.Once(q.text, func(r row) { *q.into = read(r, q.text).num() }); err != nil {
 			return 0, false, err
 		}
 	}
@@ -378,7 +345,7 @@ func readState(c *conn) (sessionRow, *leaseRow, error) {
 		lease   *leaseRow
 		rows    int
 	)
-	err := c.each(stateQuery, func(r row) (bool, error) {
+	err := c.Each(stateQuery, func(r row) (bool, error) {
 		rows++
 		cols := read(r, "")
 		session, lease = readSession(cols), readLease(cols)
@@ -399,7 +366,7 @@ func readState(c *conn) (sessionRow, *leaseRow, error) {
 // would be a session that begins anew. (An entry that is not found is missed by whoever
 // leads to it.) There are few registers, and only their keys are read.
 func cellsFound(c *conn) error {
-	r, lost, err := c.one(`SELECT ns, key FROM registers r NOT INDEXED WHERE rowid IS NOT
+	r, lost, err := c.One(`SELECT ns, key FROM registers r NOT INDEXED WHERE rowid IS NOT
 		(SELECT rowid FROM registers i INDEXED BY sqlite_autoindex_registers_1 WHERE i.ns = r.ns AND i.key = r.key)`)
 	if err != nil || !lost {
 		return err
@@ -413,27 +380,27 @@ func dialQuiet(path string, busy time.Duration) (*conn, error) {
 	c, err := dialReader(path, a, busy)
 	if err == nil {
 		// The first read is the first use of the files beside it.
-		if err = c.once("SELECT count(*) FROM sqlite_schema", nil); err == nil {
+		if err = c.Once("SELECT count(*) FROM sqlite_schema", nil); err == nil {
 			return c, nil
 		}
-		err = errors.Join(err, c.close())
+		err = errors.Join(err, c.Close())
 	}
 	if freezable(path, a, err) {
-		return dialReader(path, accessFrozen, busy)
+		return dialReader(path, sqlitedb.ReadFrozen, busy)
 	}
 	return nil, err
 }
 
-func dialReader(path string, a access, busy time.Duration) (*conn, error) {
+func dialReader(path string, a sqlitedb.Access, busy time.Duration) (*conn, error) {
 	c, err := dial(path, a)
 	if err != nil {
 		return nil, err
 	}
-	if err = c.tune(busy, Full, readerCache); err == nil {
-		err = c.readOnly()
+	if err = c.Tune(busy, Full, readerCache); err == nil {
+		err = c.ReadOnly()
 	}
 	if err != nil {
-		return nil, errors.Join(err, c.close())
+		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
 }

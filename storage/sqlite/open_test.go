@@ -15,6 +15,7 @@ import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 	"golang.org/x/sys/unix"
 )
 
@@ -90,12 +91,12 @@ func TestRefusedOpeningLeavesTheFileAsItWas(t *testing.T) {
 // withLog copies a file so that its last change lies in a log beside it.
 func withLog(t *testing.T, path string) string {
 	t.Helper()
-	c, err := dial(path, accessWrite)
+	c, err := dial(path, sqlitedb.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer mustCloseConn(t, c)
-	if err := c.once("CREATE TABLE IF NOT EXISTS log_only (x)", nil); err != nil {
+	if err := c.Once("CREATE TABLE IF NOT EXISTS log_only (x)", nil); err != nil {
 		t.Fatal(err)
 	}
 	s := &Store{cfg: Config{Path: path}}
@@ -225,7 +226,7 @@ func TestASessionBesideItsLogIsSwitchedToIt(t *testing.T) {
 	}
 	s := mustOpen(t, cfg)
 	chain(t, s, newMinter(1), id.EntryID{}, 1)
-	if quiet(cfg.Path) != accessPassive {
+	if quiet(cfg.Path) != sqlitedb.ReadPassive {
 		t.Error("there is no log")
 	}
 }
@@ -317,16 +318,16 @@ func TestAFailedClosingIsRemembered(t *testing.T) {
 	cfg, _ := newConfig(t)
 	cfg.BusyTimeout = time.Millisecond
 	s := mustOpen(t, cfg)
-	other, err := dial(cfg.Path, accessWrite)
+	other, err := dial(cfg.Path, sqlitedb.ReadWrite)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := other.exec("BEGIN IMMEDIATE"); err != nil {
+	if _, err := other.Exec("BEGIN IMMEDIATE"); err != nil {
 		t.Fatal(err)
 	}
 	first := s.Close()
 	asType[*storage.BackendFault](t, first)
-	other.rollback()
+	other.Rollback()
 	mustCloseConn(t, other)
 	if again := s.Close(); again != first {
 		t.Errorf("%v, then %v", first, again)

@@ -78,7 +78,7 @@ func (p *pool) close() error {
 	}
 	var errs []error
 	for _, c := range p.free {
-		errs = append(errs, c.close())
+		errs = append(errs, c.Close())
 	}
 	p.free, p.open = nil, 0
 	return errors.Join(errs...)

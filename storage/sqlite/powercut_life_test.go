@@ -22,6 +22,7 @@ import (
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 // history is which states a session had, in order. The first is the one it began with.
@@ -109,7 +110,7 @@ func (l *watchedSession) open(what string) {
 			l.Fatalf("%s: %v", what, err)
 		}
 		l.s = s
-		if err := s.w.once(fmt.Sprintf("PRAGMA wal_autocheckpoint=%d", l.small), nil); err != nil {
+		if err := s.w.Once(fmt.Sprintf("PRAGMA wal_autocheckpoint=%d", l.small), nil); err != nil {
 			l.Fatal(err)
 		}
 	})
@@ -311,12 +312,12 @@ func (l *watchedSession) idle() {
 // is due and cannot end, and again when it can.
 func (l *watchedSession) besideAReader() {
 	l.Helper()
-	r, err := dialReader(l.cfg.Path, accessTidy, time.Second)
+	r, err := dialReader(l.cfg.Path, sqlitedb.ReadTidy, time.Second)
 	if err == nil {
-		_, err = r.exec("BEGIN")
+		_, err = r.Exec("BEGIN")
 	}
 	if err == nil {
-		_, _, err = r.one("SELECT count(*) FROM entries")
+		_, _, err = r.One("SELECT count(*) FROM entries")
 	}
 	if err != nil {
 		l.Fatal(err)
@@ -324,7 +325,7 @@ func (l *watchedSession) besideAReader() {
 	for k := range 4 {
 		l.commit(fmt.Sprint("message ", k, " beside a reader"), l.message(9_000)...)
 	}
-	r.rollback()
+	r.Rollback()
 	mustCloseConn(l, r)
 	for k := range 8 {
 		l.commit(fmt.Sprint("message ", k, " of another round of the log"), l.message(6_000)...)
@@ -490,7 +491,7 @@ func (p *place) migrated(s *Store) error {
 		return nil
 	}
 	var version int64
-	err := s.w.once("PRAGMA user_version", func(r row) { version, _ = r[0].(int64) })
+	err := s.w.Once("PRAGMA user_version", func(r row) { version, _ = r[0].(int64) })
 	if err == nil && version != p.cfg.format.version {
 		err = fmt.Errorf("it is opened in format %d", version)
 	}

@@ -12,12 +12,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+	_ "unsafe" // for the name of another package's variable
 
 	"github.com/loom-run/loom/core/clock"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 	"golang.org/x/sys/unix"
 	driversqlite "modernc.org/sqlite"
 )
@@ -182,6 +184,12 @@ func until(t *testing.T, c *child, end string) (lines []string) {
 	}
 }
 
+// prepareProcess is what sqlitedb runs before the first database of a process. Nothing
+// else may set it: this test shows what is lost without it.
+//
+//go:linkname prepareProcess github.com/loom-run/loom/storage/sqlitedb.prepareProcess
+var prepareProcess func() error
+
 func writeUnderPOSIXLocks(path string) error {
 	prepareProcess = func() error { _, err := driversqlite.Fdatasync(true); return err }
 	return writeBesideStrays(path)
@@ -257,12 +265,12 @@ func visit(path string) error {
 		return err
 	}
 	fmt.Println("read", len(entries))
-	tool, err := dial(path, accessWrite)
+	tool, err := dial(path, sqlitedb.ReadWrite)
 	if err != nil {
 		return err
 	}
-	err = tool.once("SELECT count(*) FROM entries", func(r row) { fmt.Println("read", r[0]) })
-	return errors.Join(err, tool.close())
+	err = tool.Once("SELECT count(*) FROM entries", func(r row) { fmt.Println("read", r[0]) })
+	return errors.Join(err, tool.Close())
 }
 
 // TestAFailedFlushEndsTheHandle lets a child run into the limit of its file

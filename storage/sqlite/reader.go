@@ -88,7 +88,7 @@ func Peek(path string) (Summary, error) {
 	var counters error
 	s.ID, s.Parent, err = seen.session.identity()
 	s.Stats, counters = seen.session.stats()
-	if err := errors.Join(err, counters, c.close()); err != nil {
+	if err := errors.Join(err, counters, c.Close()); err != nil {
 		return Summary{}, openFault(path, err)
 	}
 	return s, nil
@@ -104,7 +104,7 @@ func look(path string, judge func(*conn) (exists bool, err error)) (*conn, error
 	if err != nil {
 		return nil, openFault(path, err)
 	}
-	err = c.within("BEGIN", func() error {
+	err = c.Within("BEGIN", func() error {
 		exists, err := judge(c)
 		if err == nil && !exists {
 			err = emptyFile(path)
@@ -115,7 +115,7 @@ func look(path string, judge func(*conn) (exists bool, err error)) (*conn, error
 		return err
 	})
 	if err != nil {
-		return nil, openFault(path, errors.Join(err, c.close()))
+		return nil, openFault(path, errors.Join(err, c.Close()))
 	}
 	return c, nil
 }

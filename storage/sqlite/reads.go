@@ -42,7 +42,7 @@ func (r *reads) view(f func(c *conn) error) error {
 	if r.open != nil {
 		return readFault(f(r.open))
 	}
-	return r.query(func(c *conn) error { return c.within("BEGIN", func() error { return f(c) }) })
+	return r.query(func(c *conn) error { return c.Within("BEGIN", func() error { return f(c) }) })
 }
 
 // Within runs f over one committed state, which is that of a read transaction.
@@ -69,7 +69,7 @@ func (r *reads) Entries(ids ...id.EntryID) (map[id.EntryID]entry.Entry, error) {
 	found := make(map[id.EntryID]entry.Entry, len(ids))
 	err := r.view(func(c *conn) error {
 		for _, want := range ids {
-			err := c.each("SELECT "+entryColumns+" FROM ids i CROSS JOIN entries e ON e.seq = i.seq WHERE i.id = ?", func(row row) (bool, error) {
+			err := c.Each("SELECT "+entryColumns+" FROM ids i CROSS JOIN entries e ON e.seq = i.seq WHERE i.id = ?", func(row row) (bool, error) {
 				e, err := c.entry(row)
 				if err == nil && e.ID != want {
 					err = wrongRow(want, e.ID)
@@ -97,7 +97,7 @@ func wrongRow(want, got id.EntryID) error {
 // Register returns a cell, or ok false.
 func (r *reads) Register(ns register.Namespace, key string) (cell register.Cell, ok bool, err error) {
 	err = r.query(func(c *conn) error {
-		return c.each("SELECT "+registerColumns+" FROM registers WHERE ns = ? AND key = ?", func(row row) (_ bool, err error) {
+		return c.Each("SELECT "+registerColumns+" FROM registers WHERE ns = ? AND key = ?", func(row row) (_ bool, err error) {
 			ok = true
 			_, _, cell, err = c.decodeRegister(row)
 			return false, err
@@ -131,7 +131,7 @@ func (c *conn) eachRegister(of storage.CellRange, visit func(row) error) error {
 		text += " AND key < ?"
 		args = append(args, end)
 	}
-	return c.each(text+" ORDER BY key", func(r row) (bool, error) {
+	return c.Each(text+" ORDER BY key", func(r row) (bool, error) {
 		err := visit(r)
 		return err == nil, err
 	}, args...)
@@ -190,7 +190,7 @@ func (r *reads) ScanEntries(q storage.EntryQuery) (list []entry.Entry, err error
 	text, args := entryScan(entryColumns, q)
 	size := 0
 	err = r.query(func(c *conn) error {
-		return c.each(text, func(row row) (bool, error) {
+		return c.Each(text, func(row row) (bool, error) {
 			e, n, err := c.sized(row)
 			list = append(list, e)
 			size += n
@@ -207,7 +207,7 @@ func (r *reads) ScanEntries(q storage.EntryQuery) (list []entry.Entry, err error
 func (r *reads) ScanEntryHeads(q storage.EntryQuery) (list []storage.Head, err error) {
 	text, args := entryScan(headColumns+", (SELECT p.id FROM entries p WHERE p.seq = e.parent_seq)", q)
 	err = r.query(func(c *conn) error {
-		return c.each(text, func(row row) (bool, error) {
+		return c.Each(text, func(row row) (bool, error) {
 			h, err := verifiedHead(row)
 			if err != nil {
 				return false, err
@@ -263,7 +263,7 @@ func entryScan(columns string, q storage.EntryQuery) (string, []any) {
 func (r *reads) ScanUsage(q storage.UsageQuery) (list []entry.UsageRow, err error) {
 	text := "SELECT " + usageColumns + " FROM usage_ledger WHERE seq BETWEEN ? AND ? ORDER BY seq" + direction(q.Order) + " LIMIT ?"
 	err = r.query(func(c *conn) error {
-		return c.each(text, func(row row) (bool, error) {
+		return c.Each(text, func(row row) (bool, error) {
 			u, err := decodeUsage(row)
 			list = append(list, u)
 			return true, err

@@ -12,6 +12,7 @@ import (
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 // Rewrite is one precise rewrite of a closed session file: the one exception to
@@ -88,7 +89,7 @@ func RewriteInto(r Rewrite) (Rewritten, error) {
 	if err != nil {
 		return Rewritten{}, err
 	}
-	w := &rewriting{Rewrite: r, old: s, temp: s.w.path + rewriteSuffix}
+	w := &rewriting{Rewrite: r, old: s, temp: s.w.Path() + rewriteSuffix}
 	w.at(StepClaimed)
 	if err := w.run(); err != nil {
 		return Rewritten{}, w.abandon(err)
@@ -96,7 +97,7 @@ func RewriteInto(r Rewrite) (Rewritten, error) {
 	w.at(StepRenamed)
 	// The lease of the old file stays: who still waits for that file must not take it.
 	// Nobody finds it any more, so that it holds up nobody.
-	err = errors.Join(syncFolder(s.w.path), s.w.close())
+	err = errors.Join(syncFolder(s.w.Path()), s.w.Close())
 	w.at(StepDone)
 	if err != nil {
 		return w.done, &storage.BackendFault{Reason: "the session was rewritten, but a power cut may undo it; check the disk", Err: err}
@@ -121,8 +122,8 @@ func (w *rewriting) at(s Step) {
 
 // abandon gives the session back as it was.
 func (w *rewriting) abandon(err error) error {
-	cleared := sweep(w.old.w.path)
-	logged := w.old.w.steady()
+	cleared := sweep(w.old.w.Path())
+	logged := w.old.w.Steady()
 	if undone := errors.Join(cleared, logged, w.old.Close()); undone != nil {
 		err = errors.Join(err, readFault(undone))
 	}
@@ -175,21 +176,21 @@ func (w *rewriting) write() error {
 	if err := createFile(w.temp); err != nil {
 		return readFault(err)
 	}
-	c, err := dial(w.temp, accessWrite)
+	c, err := dial(w.temp, sqlitedb.ReadWrite)
 	if err != nil {
 		return readFault(err)
 	}
-	err = c.tune(w.old.cfg.BusyTimeout, Full, writerCache)
+	err = c.Tune(w.old.cfg.BusyTimeout, Full, writerCache)
 	w.at(StepBegun)
 	if err == nil {
-		err = w.old.w.within("BEGIN", func() error {
-			return c.within("BEGIN IMMEDIATE", func() error { return w.rows(c) })
+		err = w.old.w.Within("BEGIN", func() error {
+			return c.Within("BEGIN IMMEDIATE", func() error { return w.rows(c) })
 		})
 	}
 	if err == nil {
-		err = c.steady()
+		err = c.Steady()
 	}
-	return outward(errors.Join(err, c.close()))
+	return outward(errors.Join(err, c.Close()))
 }
 
 // rows copies every row under its seq, by ascending seq: a payload that shares the
@@ -223,7 +224,7 @@ func (w *rewriting) rows(to *conn) error {
 // inOrder shows a copier for each row of the old session, by ascending seq.
 func (w *rewriting) inOrder(show func(seq int64, copy func(*application) error) error) error {
 	cells := make(map[int64]register.Address)
-	err := w.old.w.each("SELECT ns, key, seq FROM registers", func(r row) (bool, error) {
+	err := w.old.w.Each("SELECT ns, key, seq FROM registers", func(r row) (bool, error) {
 		c := read(r, "register")
 		a := register.Address{NS: register.Namespace(c.text()), Key: c.text()}
 		cells[c.num()] = a
@@ -233,7 +234,7 @@ func (w *rewriting) inOrder(show func(seq int64, copy func(*application) error) 
 		return err
 	}
 	const all = "SELECT seq, 0 FROM entries UNION ALL SELECT seq, 1 FROM usage_ledger UNION ALL SELECT seq, 2 FROM registers ORDER BY 1"
-	return w.old.w.each(all, func(r row) (bool, error) {
+	return w.old.w.Each(all, func(r row) (bool, error) {
 		c := read(r, "row")
 		seq, table := c.num(), c.num()
 		if err := c.damaged(); err != nil {
@@ -252,7 +253,7 @@ func (w *rewriting) inOrder(show func(seq int64, copy func(*application) error) 
 
 // only reads the one row of a table that was listed.
 func (w *rewriting) only(text string, args ...any) (row, error) {
-	r, ok, err := w.old.w.one(text, args...)
+	r, ok, err := w.old.w.One(text, args...)
 	if err == nil && !ok {
 		err = &storage.CorruptRow{Report: corrupt.New("sqlite.Rewrite", "row", "the row that was listed", "none")}
 	}
@@ -364,7 +365,7 @@ func (w *rewriting) look() error {
 // when it was read.
 func (w *rewriting) replace() error {
 	c := w.old.w
-	if _, err := c.exec("BEGIN EXCLUSIVE"); err != nil {
+	if _, err := c.Exec("BEGIN EXCLUSIVE"); err != nil {
 		return readFault(err)
 	}
 	session, lease, err := readState(c)
@@ -374,14 +375,14 @@ func (w *rewriting) replace() error {
 	if err == nil && session.digest() != w.before.digest() {
 		err = unmade("another process has changed the session", nil)
 	}
-	for _, suffix := range besides {
+	for _, suffix := range sqlitedb.Besides {
 		if _, there := os.Lstat(w.temp + suffix); err == nil && there == nil {
 			err = unmade("there still is a file beside the new session, "+suffix, nil)
 		}
 	}
 	if err == nil {
-		err = os.Rename(w.temp, c.path)
+		err = os.Rename(w.temp, c.Path())
 	}
-	c.rollback() // it wrote nothing
+	c.Rollback() // it wrote nothing
 	return outward(err)
 }

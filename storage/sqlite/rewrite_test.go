@@ -22,6 +22,7 @@ import (
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 const secret = "sk-secret-0123456789"
@@ -244,7 +245,7 @@ func TestARewriteSharesBytesAgain(t *testing.T) {
 		}
 		defer mustCloseConn(t, c)
 		for _, table := range []string{"entries", "registers"} {
-			if err := c.once("SELECT count(shares) FROM "+table, func(r row) { n += read(r, "count").num() }); err != nil {
+			if err := c.Once("SELECT count(shares) FROM "+table, func(r row) { n += read(r, "count").num() }); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -442,10 +443,10 @@ func TestWhoWaitedForTheOldFileDoesNotWriteIt(t *testing.T) {
 	r.At = func(s Step) {
 		if s == StepVerified {
 			var err error
-			if late, err = dial(cfg.Path, accessWrite); err != nil {
+			if late, err = dial(cfg.Path, sqlitedb.ReadWrite); err != nil {
 				t.Fatal(err)
 			}
-			if err := late.tune(DefaultBusyTimeout, Full, writerCache); err != nil {
+			if err := late.Tune(DefaultBusyTimeout, Full, writerCache); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -453,8 +454,8 @@ func TestWhoWaitedForTheOldFileDoesNotWriteIt(t *testing.T) {
 	if _, err := RewriteInto(r); err != nil {
 		t.Fatal(err)
 	}
-	err := late.within("BEGIN IMMEDIATE", func() error {
-		_, err := late.exec("UPDATE writer_lease SET owner = 'late', fence = fence + 1")
+	err := late.Within("BEGIN IMMEDIATE", func() error {
+		_, err := late.Exec("UPDATE writer_lease SET owner = 'late', fence = fence + 1")
 		return err
 	})
 	if err == nil {

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"database/sql/driver"
 	"encoding/hex"
 	"fmt"
 	"strconv"
@@ -15,9 +14,6 @@ import (
 	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/storage"
 )
-
-// row is one row of a result: int64, float64, string, []byte or nil.
-type row []driver.Value
 
 // columns reads a row from left to right with a sticky first error, like
 // jsonv.Reader: the tables are STRICT, but a damaged file may say otherwise.
@@ -44,7 +40,7 @@ func (c *columns) subject() string {
 	return c.what
 }
 
-func (c *columns) next(expected string) (driver.Value, bool) {
+func (c *columns) next(expected string) (any, bool) {
 	i := c.at
 	c.at++
 	if i >= len(c.row) {
@@ -403,13 +399,13 @@ func (s *sessionRow) stats() (storage.Stats, error) {
 
 // insert writes a fresh row, update replaces all but the creation time.
 func (s *sessionRow) insert(c *conn) error {
-	_, err := c.exec("INSERT INTO session VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)", s.createdAt, nullable(s.sessionID), nullable(s.parent),
+	_, err := c.Exec("INSERT INTO session VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?)", s.createdAt, nullable(s.sessionID), nullable(s.parent),
 		s.generation, s.fence, s.nextSeq, s.messages, s.usage, s.digest())
 	return err
 }
 
 func (s *sessionRow) update(c *conn) error {
-	_, err := c.exec("UPDATE session SET session_id = ?, parent_session_id = ?, generation = ?, fence = ?, next_seq = ?, message_count = ?, usage = ?, digest = ?",
+	_, err := c.Exec("UPDATE session SET session_id = ?, parent_session_id = ?, generation = ?, fence = ?, next_seq = ?, message_count = ?, usage = ?, digest = ?",
 		nullable(s.sessionID), nullable(s.parent), s.generation, s.fence, s.nextSeq, s.messages, s.usage, s.digest())
 	return err
 }

@@ -104,7 +104,7 @@ const sourceAt = "SELECT " + entryColumns + " FROM entries e WHERE e.seq = +?"
 
 // source reads the stored payload of the entry at seq.
 func (c *conn) source(seq int64) (stored, error) {
-	r, ok, err := c.one(sourceAt, seq)
+	r, ok, err := c.One(sourceAt, seq)
 	if err != nil {
 		return stored{}, err
 	}
@@ -271,7 +271,7 @@ func (a *application) storeCell(ns register.Namespace, value []byte) (stored, er
 		return stored{text: value}, nil
 	}
 	budget := 4 * len(value)
-	err := a.w.each("SELECT "+entryColumns+" FROM entries e ORDER BY e.seq DESC", func(r row) (bool, error) {
+	err := a.w.Each("SELECT "+entryColumns+" FROM entries e ORDER BY e.seq DESC", func(r row) (bool, error) {
 		h, err := verifiedHead(r)
 		if err != nil {
 			return false, err

@@ -70,7 +70,7 @@ func TestBytesOfATailAreStoredOnce(t *testing.T) {
 	}
 	for k := range 20 {
 		said := fmt.Appendf(nil, "message %d word", k)
-		r, _, err := s.w.one("SELECT (SELECT count(*) FROM entries WHERE instr(payload, ?) > 0), (SELECT count(*) FROM registers WHERE instr(value, ?) > 0)", said, said)
+		r, _, err := s.w.One("SELECT (SELECT count(*) FROM entries WHERE instr(payload, ?) > 0), (SELECT count(*) FROM registers WHERE instr(value, ?) > 0)", said, said)
 		if err != nil || r[0] != int64(1) || r[1] != int64(0) {
 			t.Errorf("message %d is in %v entries and %v cells, %v", k, r[0], r[1], err)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 // Store is an open session and its one writer. It is safe for use by several
@@ -67,7 +68,7 @@ func (s *Store) Release() error {
 	if err := s.usable(); err != nil || s.released {
 		return err
 	}
-	err := s.w.within("BEGIN IMMEDIATE", func() error {
+	err := s.w.Within("BEGIN IMMEDIATE", func() error {
 		if _, err := s.hold(s.cfg.Clock()); err != nil {
 			return err
 		}
@@ -116,7 +117,7 @@ func (s *Store) fenced(f func(row *sessionRow, now int64) error) error {
 // writes what f makes of the session row.
 func (s *Store) change(f func(row *sessionRow, now int64) error) error {
 	held := s.lease
-	err := s.w.within("BEGIN IMMEDIATE", func() error {
+	err := s.w.Within("BEGIN IMMEDIATE", func() error {
 		now := s.cfg.Clock()
 		row, err := s.hold(now)
 		if err == nil {
@@ -200,7 +201,7 @@ func (s *Store) refused(err error) error {
 	if err == nil {
 		return nil
 	}
-	if _, ok := errors.AsType[*commitError](err); ok && classify(err) == faultDisk {
+	if _, ok := errors.AsType[*sqlitedb.CommitError](err); ok && sqlitedb.Classify(err) == sqlitedb.FaultDisk {
 		s.broken = err
 		return &tx.Faulted{
 			Reason: "the disk reported an error while a change was being flushed; whether it was kept is known when the session is opened again, everything before it is safe; check the disk first",
@@ -243,10 +244,10 @@ func (s *Store) Close() error {
 		defer s.mu.Unlock()
 		s.closed = true
 		released := s.release()
-		if err := errors.Join(readers, released, s.w.close()); err != nil {
-			f := classify(err)
-			happened, remedy := f.sentence(err)
-			s.outcome = &storage.BackendFault{Reason: happened + " while the session was being closed; all changes were kept; " + remedy, Err: f.cause(err)}
+		if err := errors.Join(readers, released, s.w.Close()); err != nil {
+			f := sqlitedb.Classify(err)
+			happened, remedy := sentence(f, err)
+			s.outcome = &storage.BackendFault{Reason: happened + " while the session was being closed; all changes were kept; " + remedy, Err: cause(f, err)}
 		}
 	})
 	return s.outcome
@@ -259,13 +260,13 @@ func (s *Store) release() error {
 	}
 	// A lease that a power cut brings back costs the next opener a wait; a flush would
 	// cost every closing one.
-	if err := s.w.pragmas([][2]string{{"synchronous", min(s.cfg.Synchronous.pragma(), Normal.pragma())}}); err != nil {
+	if err := s.w.Pragmas([][2]string{{"synchronous", min(s.cfg.Synchronous.Pragma(), Normal.Pragma())}}); err != nil {
 		return err
 	}
-	return s.w.within("BEGIN IMMEDIATE", s.drop)
+	return s.w.Within("BEGIN IMMEDIATE", s.drop)
 }
 
 func (s *Store) drop() error {
-	_, err := s.w.exec("DELETE FROM writer_lease WHERE owner = ? AND fence = ?", s.lease.owner, s.lease.fence)
+	_, err := s.w.Exec("DELETE FROM writer_lease WHERE owner = ? AND fence = ?", s.lease.owner, s.lease.fence)
 	return err
 }

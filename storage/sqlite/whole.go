@@ -29,18 +29,18 @@ import (
 func whole(c *conn) error {
 	var pages, pageSize int64
 	for text, into := range map[string]*int64{"PRAGMA page_count": &pages, "PRAGMA page_size": &pageSize} {
-		if err := c.once(text, func(r row) { *into = read(r, text).num() }); err != nil {
+		if err := c.Once(text, func(r row) { *into = read(r, text).num() }); err != nil {
 			return err
 		}
 	}
-	file, err := os.Stat(c.path)
+	file, err := os.Stat(c.Path())
 	if err != nil {
 		return err
 	}
 	if file.Size() >= pages*pageSize {
 		return nil
 	}
-	logged, err := loggedPages(c.path+"-wal", pageSize)
+	logged, err := loggedPages(c.Path()+"-wal", pageSize)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 // refusedCut fails unless every way to the session refuses it and changes nothing.
@@ -55,7 +56,7 @@ func TestACutFileIsRefusedWhereverItIsCut(t *testing.T) {
 	const page = 4096
 	for _, size := range []int{
 		len(content) - 1, len(content) - 100, len(content) - page/2, len(content) - page + 1, // within the last page
-		len(content) - page, len(content) - page - 1, 2 * page, page + 1, page, page - 1, smallestDatabase,
+		len(content) - page, len(content) - page - 1, 2 * page, page + 1, page, page - 1, sqlitedb.SmallestDatabase,
 	} {
 		writeFile(t, cfg.Path, string(content[:size]))
 		refusedCut(t, cfg, fmt.Sprintf("%d of %d bytes", size, len(content)))
