@@ -73,6 +73,10 @@ func arm[B wire.Body](f func(*step, B)) func(*step) {
 func (st *step) runStart(b wire.RunStart) {
 	op := st.frame.Operation
 	switch {
+	case op == st.over && st.ending == nil:
+		return // stated late: another run is on
+	case st.operation.IsZero() && st.ending == nil:
+		st.operation = op // who attaches in the middle hears of its turns before its name
 	case op != st.operation:
 		st.abandon()
 		st.open(op)
@@ -193,6 +197,7 @@ func (st *step) runEnd(b wire.RunEnd) {
 		return
 	}
 	st.abandon()
+	st.operation, st.over = op, op
 	st.tally = total
 	st.keep(project.Ended(op.String(), b, st.total(total), st.account()))
 	st.close(plane.Seen{Cause: b.Terminal})

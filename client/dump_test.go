@@ -54,9 +54,11 @@ func value(v reflect.Value) string {
 		}
 		return "[" + strings.Join(parts, " ") + "]"
 	case reflect.Struct:
-		parts := make([]string, v.NumField())
-		for i := range parts {
-			parts[i] = v.Type().Field(i).Name + ":" + value(v.Field(i))
+		var parts []string
+		for i := range v.NumField() {
+			if f := v.Type().Field(i); f.IsExported() {
+				parts = append(parts, f.Name+":"+value(v.Field(i)))
+			}
 		}
 		return v.Type().Name() + "{" + strings.Join(parts, " ") + "}"
 	default:

@@ -112,7 +112,7 @@ func (s *State) Import(data []byte) error {
 	c := func(i int) plane.Count { return plane.Count(l.Tally[i]) }
 	s.tally = plane.Tally{Input: c(0), Output: c(1), CacheRead: c(2), CacheWrite: c(3), CostMicroUSD: c(4)}
 	if !l.Open {
-		s.ending = plane.Lost{Why: plane.Earlier}
+		s.over, s.ending = l.Operation, plane.Lost{Why: plane.Earlier}
 	}
 	if len(l.Denials) == 0 {
 		l.Denials = nil // as in a state that has seen none
@@ -163,7 +163,7 @@ func (s *State) recall(m sdkmsg.Message) {
 			return
 		}
 		if op, err := id.ParseOpID(m.Loom.Operation); err == nil {
-			s.operation, s.ending = op, plane.Lost{Why: plane.Earlier}
+			s.operation, s.over, s.ending = op, op, plane.Lost{Why: plane.Earlier}
 		}
 	case sdkmsg.TaskNotification:
 		key := project.LineKey(m)

@@ -2,8 +2,6 @@ package client_test
 
 import (
 	"errors"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -39,37 +37,6 @@ func stored(t interface{ Fatal(...any) }, lines []string) (out []sdkmsg.Line) {
 		out = append(out, l)
 	}
 	return out
-}
-
-// recorded are the frames of a run of a real engine.
-func recorded(t testing.TB) (frames []wire.Frame) {
-	data, err := os.ReadFile(filepath.Join("..", "wire", "testdata", "gen-1", "run.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(data)) {
-		f, err := wire.DecodeFrame([]byte(strings.TrimSuffix(line, "\n")))
-		if err != nil {
-			t.Fatal(err)
-		}
-		frames = append(frames, f)
-	}
-	return frames
-}
-
-// streams are what the tests of restarts go through, each with who watches it.
-func streams(t testing.TB) map[string]struct {
-	watch  plane.Watch
-	frames []wire.Frame
-} {
-	real := recorded(t)
-	return map[string]struct {
-		watch  plane.Watch
-		frames []wire.Frame
-	}{
-		"every kind":    {watch, wholeRun()},
-		"a real engine": {plane.Watch{Session: real[0].Session, Strand: "main"}, real},
-	}
 }
 
 // replayed are the frames that come again to a client that says where it stands.
@@ -128,21 +95,21 @@ func ids(t *testing.T, lines []string) (out []string) {
 }
 
 func TestFramesThatComeTwiceChangeNothing(t *testing.T) {
-	for name, s := range streams(t) {
+	all := streams(t)
+	rapid.Check(t, func(t *rapid.T) {
+		name, s := drawn(t, all)
 		want := kept(stepAll(client.New(s.watch, project.Redraws), s.frames))
-		rapid.Check(t, func(t *rapid.T) {
-			var frames []wire.Frame
-			for i, f := range s.frames {
-				frames = append(frames, f)
-				if back := rapid.IntRange(0, 3).Draw(t, "again"); back > 0 {
-					frames = append(frames, s.frames[max(0, i-back+1):i+1]...)
-				}
+		var frames []wire.Frame
+		for i, f := range s.frames {
+			frames = append(frames, f)
+			if back := rapid.IntRange(0, 3).Draw(t, "again"); back > 0 {
+				frames = append(frames, s.frames[max(0, i-back+1):i+1]...)
 			}
-			if got := kept(stepAll(client.New(s.watch, project.Redraws), frames)); !slices.Equal(got, want) {
-				t.Fatalf("%s:\n%s\n\nnot\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
-			}
-		})
-	}
+		}
+		if got := kept(stepAll(client.New(s.watch, project.Redraws), frames)); !slices.Equal(got, want) {
+			t.Fatalf("%s:\n%s\n\nnot\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	})
 }
 
 func TestAnImportIsWholeOrRefused(t *testing.T) {

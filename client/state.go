@@ -24,6 +24,7 @@ type State struct {
 	book     book
 
 	operation id.OpID // of the run that is on, when a frame told it
+	over      id.OpID // the newest that ended
 	level     string  // the run start as it was stated last
 	turns     int
 	tally     plane.Tally // of the turns seen

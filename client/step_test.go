@@ -414,6 +414,31 @@ func TestTheNextRunStartsItsOwnAccount(t *testing.T) {
 	}
 }
 
+// TestWhoAttachesInTheMiddleCountsTheTurnsBefore: a server replays what is committed
+// before it states which run is on.
+func TestWhoAttachesInTheMiddleCountsTheTurnsBefore(t *testing.T) {
+	s := &script{}
+	s.replay("u", wire.UserMessage{Entry: wiretest.Entry(1), Text: "go"})
+	s.replay("t1", wire.TurnEnd{Entry: wiretest.Entry(2), Usage: measured, StopReason: "toolUse", Model: model})
+	s.passing(wire.Level, "start", wire.RunStart{Model: model})
+	s.replay("t2", wire.TurnEnd{Entry: wiretest.Entry(3), Usage: measured, StopReason: "stop", Model: model})
+	s.end(wire.Completed{}, measured)
+	state := client.New(strand, project.Redraws)
+	outs := transcript(stepAll(state, s.frames))
+	if r := outs[len(outs)-1].(plane.Transcript).Message().(sdkmsg.Result); r.NumTurns == nil || *r.NumTurns != 2 {
+		t.Errorf("the run ended with %s", dump(outs))
+	}
+	// The start of the run that ended, stated late, takes nothing from the next one.
+	next := (&script{seq: 9}).replay("u2", wire.UserMessage{Entry: wiretest.Entry(4), Text: "and now?"})
+	next.replay("t3", wire.TurnEnd{Entry: wiretest.Entry(5), Usage: measured, StopReason: "stop", Model: model})
+	next.passing(wire.Level, "start", wire.RunStart{Model: model})
+	stepAll(state, next.frames)
+	closed := state.Lose(plane.StreamClosed, nil)[0].(plane.Chrome).Event().(plane.RunClosed)
+	if closed.Turns != 1 {
+		t.Errorf("the next run closed with %+v", closed)
+	}
+}
+
 func TestANoticeReachesAPersonOnlyFromTheCatalogue(t *testing.T) {
 	for code, want := range map[words.NoticeCode]words.Audience{
 		words.NoticeLiveDropped:            words.ForOperator,
