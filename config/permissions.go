@@ -14,7 +14,13 @@ func readPermissions(t *table) Permissions {
 	return p
 }
 
+// rules reads a list, which may be empty: that is how one looks from which the last rule
+// was taken out.
 func (t *table) rules(key string) []string {
+	if v, there := t.fields[key].([]any); there && len(v) == 0 {
+		t.take(key)
+		return nil
+	}
 	list := t.texts(key)
 	if len(list) > maxRules {
 		t.fail("%s has more than %d rules", key, maxRules)

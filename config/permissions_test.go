@@ -20,7 +20,7 @@ func TestAWorkspaceDeniesAndAsksAndAllowsNothing(t *testing.T) {
 		"denied = ['bash']":                  `there is no key "denied" here; there are ask, deny`,
 		"deny = 'bash'":                      "deny must be a list of texts that is not empty",
 		"deny = [1]":                         "deny must be a list of texts that is not empty",
-		"deny = []":                          "deny must be a list of texts that is not empty",
+		"deny = ['']":                        "deny must be a list of texts that is not empty",
 		"deny = ['a'":                        "is no TOML at line 1",
 		"x = '" + strings.Repeat("a", 2<<20): "is larger than",
 		"deny = [" + strings.Repeat("'bash',", 1001) + "]": "deny has more than 1000 rules",
