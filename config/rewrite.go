@@ -9,25 +9,33 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+)
 
-	"github.com/loom-run/loom/core/words"
+// RuleList is a list of rules, by its key.
+type RuleList string
+
+// The lists.
+const (
+	AllowRules RuleList = "allow"
+	AskRules   RuleList = "ask"
+	DenyRules  RuleList = "deny"
 )
 
 // RuleChange is one rule to be written into a list of a file, or taken out of it.
 type RuleChange struct {
-	List   words.RuleBehavior
+	List   RuleList
 	Rule   string
 	Remove bool
 }
 
 // Of are the rules of one list.
-func (p Permissions) Of(b words.RuleBehavior) []string {
+func (p Permissions) Of(b RuleList) []string {
 	switch b {
-	case words.RuleAllow:
+	case AllowRules:
 		return p.Allow
-	case words.RuleAsk:
+	case AskRules:
 		return p.Ask
-	case words.RuleDeny:
+	case DenyRules:
 		return p.Deny
 	}
 	return nil
@@ -40,11 +48,11 @@ func (p Permissions) changed(c RuleChange) Permissions {
 		list = append(list, c.Rule)
 	}
 	switch c.List {
-	case words.RuleAllow:
+	case AllowRules:
 		p.Allow = list
-	case words.RuleAsk:
+	case AskRules:
 		p.Ask = list
-	case words.RuleDeny:
+	case DenyRules:
 		p.Deny = list
 	}
 	return p
@@ -145,22 +153,22 @@ type placed struct {
 }
 
 // shapeOf finds the list; what it cannot find is found missing.
-func shapeOf(text []byte, section string, list words.RuleBehavior) shape {
+func shapeOf(text []byte, section string, list RuleList) shape {
 	s := shape{section: -1, list: -1}
 	var p unstable.Parser
 	p.Reset(text)
 	at := ""
 	for p.NextExpression() {
 		e := p.Expression()
-		switch e.Kind {
-		case unstable.Table:
+		switch kind := e.Kind; { // the parser has many, most of them inside of these
+		case kind == unstable.Table:
 			at = keyOf(e)
 			if at == section {
 				s.section = lineEnd(text, lastKey(e))
 			}
-		case unstable.ArrayTable:
+		case kind == unstable.ArrayTable:
 			at = "\x00" // no section of ours
-		case unstable.KeyValue:
+		case kind == unstable.KeyValue:
 			key := keyOf(e)
 			if at != "" {
 				key = at + "." + key
@@ -175,7 +183,6 @@ func shapeOf(text []byte, section string, list words.RuleBehavior) shape {
 					s.rules = append(s.rules, placed{string(n.Data), int(n.Raw.Offset), int(n.Raw.Offset + n.Raw.Length)})
 				}
 			}
-		default: // comments
 		}
 	}
 	return s

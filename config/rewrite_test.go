@@ -7,13 +7,11 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"github.com/loom-run/loom/core/words"
 )
 
 func noModels(string) bool { return false }
 
-var ruleLists = []words.RuleBehavior{words.RuleAllow, words.RuleAsk, words.RuleDeny}
+var ruleLists = []RuleList{AllowRules, AskRules, DenyRules}
 
 func TestARuleIsWrittenBesideWhatIsThere(t *testing.T) {
 	for _, c := range []struct{ name, before, after string }{
@@ -26,7 +24,7 @@ func TestARuleIsWrittenBesideWhatIsThere(t *testing.T) {
 		{"a section at the end", "[permissions]", "[permissions]\ndeny = [\"new\"]\n"},
 		{"dotted keys", "permissions.deny = [\"a\"]\n", "permissions.deny = [\"a\", \"new\"]\n"},
 	} {
-		out, p, err := Rewrite([]byte(c.before), noModels, RuleChange{List: words.RuleDeny, Rule: "new"})
+		out, p, err := Rewrite([]byte(c.before), noModels, RuleChange{List: DenyRules, Rule: "new"})
 		if err != nil || string(out) != c.after || !slices.Contains(p.Deny, "new") {
 			t.Errorf("%s: %v, %q", c.name, err, out)
 		}
@@ -43,7 +41,7 @@ func TestARuleIsTakenOutAndCommentsStay(t *testing.T) {
 		{"a comma that is far", "deny = [\"x\" # one, two\n , \"b\"]\n", "deny = [ # one, two\n  \"b\"]\n"},
 		{"twice", "deny = ['x', \"a\", \"\\u0078\"]\n", "deny = [\"a\", ]\n"},
 	} {
-		out, p, err := RewriteProject([]byte(c.before), RuleChange{List: words.RuleDeny, Rule: "x", Remove: true})
+		out, p, err := RewriteProject([]byte(c.before), RuleChange{List: DenyRules, Rule: "x", Remove: true})
 		if err != nil || string(out) != c.after || slices.Contains(p.Deny, "x") {
 			t.Errorf("%s: %v, %q", c.name, err, out)
 		}
@@ -52,7 +50,7 @@ func TestARuleIsTakenOutAndCommentsStay(t *testing.T) {
 
 // What cannot be read whole, or would not come out as it was, is not touched.
 func TestAFileThatIsNotUnderstoodIsNotRewritten(t *testing.T) {
-	write := RuleChange{List: words.RuleDeny, Rule: "new"}
+	write := RuleChange{List: DenyRules, Rule: "new"}
 	for name, text := range map[string]string{
 		"an unknown key":             "[permissions]\ndeny = []\nforbid = [\"bash\"]\n",
 		"an unknown table":           "[permision]\n",
@@ -71,7 +69,7 @@ func TestAFileThatIsNotUnderstoodIsNotRewritten(t *testing.T) {
 			t.Errorf("%s: %q", name, out)
 		}
 	}
-	if out, _, err := RewriteProject(nil, RuleChange{List: words.RuleAllow, Rule: "bash"}); err == nil {
+	if out, _, err := RewriteProject(nil, RuleChange{List: AllowRules, Rule: "bash"}); err == nil {
 		t.Errorf("a workspace allows: %q", out)
 	}
 	if _, err := DecodeOwn([]byte("allow = [\"a\"]\nother = 1\n")); err == nil {
@@ -147,7 +145,7 @@ func FuzzRewrite(f *testing.F) {
 	f.Add("deny = [\n\"x\" # c\n,]\n", "x", true)
 	f.Add("[[rule]]\nname = \"n\"\n", "bash(rm *)", false)
 	f.Fuzz(func(t *testing.T, text, rule string, remove bool) {
-		c := RuleChange{List: words.RuleDeny, Rule: rule, Remove: remove}
+		c := RuleChange{List: DenyRules, Rule: rule, Remove: remove}
 		if out, p, err := Rewrite([]byte(text), noModels, c); err == nil {
 			again, err := Decode(out, noModels)
 			if err != nil || !sameRules(again.Permissions, p) || slices.Contains(p.Deny, rule) == remove {

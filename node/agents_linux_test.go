@@ -137,6 +137,7 @@ type play struct {
 	mode      policy.Mode
 	node      *Node
 	slot      *Slot
+	config    func(*Config) // nil: as it is
 	ended     chan string   // strands whose run ended
 	committed chan struct{} // something was committed
 	stop      func()
@@ -171,10 +172,14 @@ func (p *play) openSession(text string) {
 }
 
 func (p *play) open() {
-	p.node = New(Config{
+	c := Config{
 		Home: p.home, Models: p.models, Environ: []string{"PATH=/usr/bin:/bin"}, Now: func() int64 { return time.Now().UnixMilli() },
 		Retry: machine.RetryPolicy{MaxAttempts: new(int64(3)), BaseDelayMs: 1, MaxDelayMs: 1},
-	})
+	}
+	if p.config != nil {
+		p.config(&c)
+	}
+	p.node = New(c)
 	var err error
 	if p.slot == nil {
 		p.slot, err = p.node.Create(p.cwd, p.mode, nil)

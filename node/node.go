@@ -124,6 +124,8 @@ type Node struct {
 	started int64 // Unix ms
 	bus     events.Bus
 
+	ruling sync.RWMutex // held for writing while rules change; guards cfg.Permissions. Before Slot.mu and mu
+
 	mu     sync.Mutex // guards what follows
 	slots  map[id.SessionID]*Slot
 	closed bool

@@ -1,6 +1,8 @@
 package node
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -11,7 +13,9 @@ import (
 	"github.com/loom-run/loom/config"
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/words"
+	"github.com/loom-run/loom/machine/automation"
 	"github.com/loom-run/loom/policy"
+	"github.com/loom-run/loom/provider/catalogue"
 	"github.com/loom-run/loom/tools"
 )
 
@@ -55,41 +59,57 @@ func (r ruler) compile(text string, b words.RuleBehavior, place words.RuleDestin
 	})
 }
 
-// rules reads the rules of the person and of the workspace.
+// ruleFile is a file that keeps rules.
+type ruleFile struct {
+	place   words.RuleDestination
+	path    string // empty: there is none
+	decode  func([]byte) (config.Permissions, error)
+	rewrite func([]byte, config.RuleChange) ([]byte, config.Permissions, error)
+}
+
+// ruleFiles are those of a workspace. The person's own rules for it are kept outside of
+// it, since whoever made the workspace could have written them.
+func (n *Node) ruleFiles(cwd string) []ruleFile {
+	sum := sha256.Sum256([]byte(cwd))
+	return []ruleFile{
+		{words.RuleForUser, n.cfg.PermissionsFile, func(text []byte) (config.Permissions, error) {
+			f, err := config.Decode(text, catalogue.Builtin)
+			return f.Permissions, err
+		}, func(text []byte, c config.RuleChange) ([]byte, config.Permissions, error) {
+			return config.Rewrite(text, catalogue.Builtin, c)
+		}},
+		{words.RuleForProject, filepath.Join(cwd, config.ProjectFile), config.DecodeProject, config.RewriteProject},
+		{words.RuleForLocal, filepath.Join(n.home.dir, "permissions", hex.EncodeToString(sum[:16])+".toml"), config.DecodeOwn, config.RewriteOwn},
+	}
+}
+
+// rules reads the rules of the person, of the workspace, and of the person in it. Those
+// of loom.toml are as this process knows them. The caller holds ruling.
 func (n *Node) rules(r ruler) (policy.Rules, error) {
 	var list []policy.Rule
-	take := func(path string, place words.RuleDestination, p config.Permissions) error {
-		for _, kind := range []struct {
-			behavior words.RuleBehavior
-			texts    []string
-		}{{words.RuleAllow, p.Allow}, {words.RuleAsk, p.Ask}, {words.RuleDeny, p.Deny}} {
-			for _, text := range kind.texts {
-				rule, issue := r.compile(text, kind.behavior, place)
+	for _, f := range n.ruleFiles(r.base.Workspace) {
+		p := n.cfg.Permissions
+		if f.place != words.RuleForUser {
+			text, err := readBounded(f.path)
+			if errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+			if err != nil {
+				return policy.Rules{}, &ErrRules{f.path, fmt.Errorf("the rules of the workspace cannot be read: %w", err)}
+			}
+			if p, err = f.decode(text); err != nil {
+				return policy.Rules{}, &ErrRules{f.path, err}
+			}
+		}
+		for _, kind := range ruleKinds {
+			for _, text := range p.Of(config.RuleList(kind)) {
+				rule, issue := r.compile(text, kind, f.place)
 				if issue != nil {
-					return &ErrRules{path, fmt.Errorf("the rule %q cannot be taken (%s): %w", issue.Rule, issue.Code, issue)}
+					return policy.Rules{}, &ErrRules{f.path, fmt.Errorf("the rule %q cannot be taken (%s): %w", issue.Rule, issue.Code, issue)}
 				}
 				list = append(list, rule)
 			}
 		}
-		return nil
-	}
-	if err := take(n.cfg.PermissionsFile, words.RuleForUser, n.cfg.Permissions); err != nil {
-		return policy.Rules{}, err
-	}
-	path := filepath.Join(r.base.Workspace, config.ProjectFile)
-	text, err := readBounded(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return policy.RulesOf(list...), nil
-	}
-	if err != nil {
-		return policy.Rules{}, &ErrRules{path, fmt.Errorf("the rules of the workspace cannot be read: %w", err)}
-	}
-	p, err := config.DecodeProject(text)
-	if err != nil {
-		return policy.Rules{}, &ErrRules{path, err}
-	}
-	if err := take(path, words.RuleForProject, p); err != nil {
-		return policy.Rules{}, err
 	}
 	return policy.RulesOf(list...), nil
 }
@@ -113,6 +133,20 @@ func (n *Node) ruler(t *tools.Registry, cwd string) ruler {
 	return ruler{t, policy.Base{Workspace: cwd, Home: home}}
 }
 
+// inert is the tools of a directory in which nothing runs.
+func (n *Node) inert(dir string, mode policy.Mode) (*broker.Broker, *tools.Registry, error) {
+	b, err := broker.New(broker.Config{Mode: mode, Workspace: dir, Environ: n.cfg.Environ, Guarded: n.guarded(dir)})
+	if err != nil {
+		return nil, nil, err
+	}
+	d := tools.Deps{Workspace: dir, Broker: b, Agency: func() tools.Agency { return nil }, Jobs: func() tools.Jobs { return nil }}
+	if n.cfg.Automation.Models != automation.Off {
+		d.Schedules = func() tools.Schedules { return nil }
+	}
+	registry, err := tools.New(d)
+	return b, registry, err
+}
+
 // Explanation is what becomes of a call, and why.
 type Explanation struct {
 	Decision policy.Decision
@@ -126,18 +160,14 @@ func (n *Node) Explain(dir string, mode policy.Mode, tool, argument string) (Exp
 	if err != nil {
 		return Explanation{}, err
 	}
-	b, err := broker.New(broker.Config{Mode: mode, Workspace: dir, Environ: n.cfg.Environ, Guarded: n.guarded(dir)})
-	if err != nil {
-		return Explanation{}, err
-	}
-	registry, err := tools.New(tools.Deps{
-		Workspace: dir, Broker: b, Agency: func() tools.Agency { return nil }, Jobs: func() tools.Jobs { return nil },
-	})
+	b, registry, err := n.inert(dir, mode)
 	if err != nil {
 		return Explanation{}, err
 	}
 	defer func() { _ = registry.Close() }() // it was only looked at
+	n.ruling.RLock()
 	rules, err := n.rules(n.ruler(registry, dir))
+	n.ruling.RUnlock()
 	if err != nil {
 		return Explanation{}, err
 	}
@@ -161,3 +191,6 @@ func (n *Node) Explain(dir string, mode policy.Mode, tool, argument string) (Exp
 	e.Decision, _ = b.Judge(broker.Call{Tool: t.Name, Class: t.Class, Subject: subjectOf(t), Arguments: arguments})
 	return e, nil
 }
+
+// ruleKinds are what rules do.
+var ruleKinds = []words.RuleBehavior{words.RuleAllow, words.RuleAsk, words.RuleDeny}

@@ -77,7 +77,7 @@ func (h host) About() server.About {
 	about := server.About{
 		Build: h.n.cfg.Build, Generation: h.n.started, Store: "sqlite",
 		SQL:    &server.SQL{Backend: "sqlite", Durability: h.n.cfg.Synchronous.String(), Fence: "lease"},
-		Agents: &server.Agents{MaxDepth: agency.DefaultLimits().Depth, MaxAtOnce: int64(agency.DefaultLimits().FanOut)}, Jobs: true,
+		Agents: &server.Agents{MaxDepth: agency.DefaultLimits().Depth, MaxAtOnce: int64(agency.DefaultLimits().FanOut)}, Jobs: true, Rules: h.n.rulePlaces(),
 	}
 	for _, m := range offeredModes {
 		if word, ok := words.PermissionModes.Parse(m.String()); ok {
@@ -169,6 +169,22 @@ func (s *served) StopTask(ctx context.Context, task string) (bool, error) {
 		}
 	}
 	return false, server.Refuse(server.BadRequest, "there is no such task in this session; nothing was stopped")
+}
+
+// Rules implements server.Resident.
+func (s *served) Rules(context.Context) ([]server.Rule, error) {
+	rows, err := s.slot.Rules()
+	out := make([]server.Rule, len(rows))
+	for i, r := range rows {
+		out[i] = server.Rule{Text: r.Rule, Behavior: r.Behavior, Place: r.Place, InEffect: r.InEffect}
+	}
+	return out, err
+}
+
+// WriteRule implements server.Resident.
+func (s *served) WriteRule(_ context.Context, q server.Rule, remove bool) (server.Ruled, error) {
+	done, err := s.slot.ChangeRule(RuleChange{Rule: q.Text, Behavior: q.Behavior, Place: q.Place, Remove: remove})
+	return server.Ruled{Rule: server.Rule{Text: done.Row.Rule, Behavior: done.Row.Behavior, Place: done.Row.Place, InEffect: done.Row.InEffect}, Live: done.Live}, err
 }
 
 // Rewind implements server.Resident.

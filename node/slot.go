@@ -39,6 +39,7 @@ type Slot struct {
 
 	opening sync.RWMutex // held for writing while the session is opened or closed
 	mode    *policy.Mode // it was last open in here; nil: it was not. Guarded by opening
+	own     policy.Rules // that hold until the process ends. Guarded by node.ruling
 
 	mu       sync.Mutex // guards what follows
 	res      *resident
@@ -132,6 +133,8 @@ func (s *Slot) open(o Opening) (*resident, error) {
 		}
 		return r, s.configure(r, o)
 	}
+	s.node.ruling.RLock() // until it can be found by who changes rules
+	defer s.node.ruling.RUnlock()
 	r, err := s.load(o)
 	if err != nil {
 		return nil, err
@@ -250,7 +253,7 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 	if err != nil {
 		return err
 	}
-	r.broker.Rule(func(policy.Rules) policy.Rules { return rules })
+	r.broker.Rule(func(policy.Rules) policy.Rules { return policy.RulesOf(append(rules.All(), s.own.All()...)...) })
 	box := &toolbox{r.broker, r.tools}
 	model, err := s.initialModel(r, o)
 	if err != nil {

@@ -56,6 +56,9 @@ func (s *Server) capabilities() wire.Capabilities {
 	if len(kinds) > 0 {
 		c.Background = wire.FactOf(wire.BackgroundFace{Kinds: kinds, ListFace: wire.FactOf(wire.ListFace{Stop: true})})
 	}
+	if len(about.Rules) > 0 {
+		c.Rules = wire.FactOf(wire.RulesFace{Destinations: about.Rules})
+	}
 	if about.Build != "" {
 		c.Build = &about.Build
 	}

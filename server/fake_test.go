@@ -233,6 +233,21 @@ func (f *fakeSession) Rewind(_ context.Context, at id.EntryID, dryRun bool) (Rew
 	return Rewound{Changed: []string{at.String()}, Insertions: 2, Deletions: 1}, nil
 }
 
+func (f *fakeSession) Rules(context.Context) ([]Rule, error) {
+	return []Rule{{Text: "bash(rm *)", Behavior: words.RuleDeny, Place: words.RuleForUser, InEffect: new(true)}, {Text: "read", Behavior: words.RuleAllow, Place: words.RuleForCommand}}, nil
+}
+
+func (f *fakeSession) WriteRule(_ context.Context, q Rule, remove bool) (Ruled, error) {
+	if q.Text == "Bash" {
+		return Ruled{}, &RuleRefused{Issues: []RuleProblem{{words.RuleUnknownTool, q.Text, "There is no tool of that name."}}}
+	}
+	live := words.RuleLive
+	if remove {
+		live = words.RuleNotLive
+	}
+	return Ruled{q, live}, nil
+}
+
 func (f *fakeSession) StopTask(_ context.Context, task string) (bool, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -308,7 +323,7 @@ func (h *fakeHost) Read(_ context.Context, s id.SessionID) (Reader, error) {
 }
 
 func (h *fakeHost) About() About {
-	return About{Build: "fake", Generation: 7, Modes: []words.PermissionMode{words.ModeDefault}, Store: "memory"}
+	return About{Build: "fake", Generation: 7, Modes: []words.PermissionMode{words.ModeDefault}, Rules: []words.RuleDestination{words.RuleForUser}, Store: "memory"}
 }
 
 func (h *fakeHost) List(context.Context) ([]Info, error) {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"strings"
 
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/words"
@@ -30,11 +31,12 @@ type About struct {
 	Build string // of the program, for people; may be empty
 	// Generation is larger for each process that serves the same place.
 	Generation int64
-	Modes      []words.PermissionMode // that it offers
-	Store      string                 // what keeps sessions, in one word; empty when it does not say
-	SQL        *SQL                   // nil: there is no SQL under it
-	Agents     *Agents                // nil: nobody can start any
-	Jobs       bool                   // commands work in the background
+	Modes      []words.PermissionMode  // that it offers
+	Store      string                  // what keeps sessions, in one word; empty when it does not say
+	SQL        *SQL                    // nil: there is no SQL under it
+	Agents     *Agents                 // nil: nobody can start any
+	Jobs       bool                    // commands work in the background
+	Rules      []words.RuleDestination // where rules can be written; nil: nowhere
 }
 
 // Agents bounds the agents of a session.
@@ -74,6 +76,11 @@ type Resident interface {
 	// Rewind takes files back to what they held before a message of the person, or says
 	// what it would do. A session that runs is refused.
 	Rewind(ctx context.Context, at id.EntryID, dryRun bool) (Rewound, error)
+	// Rules lists the rules that hold for the session, strongest first.
+	Rules(ctx context.Context) ([]Rule, error)
+	// WriteRule writes a rule, or removes one; the error is a [*RuleRefused] when the rule
+	// or its place is wrong.
+	WriteRule(ctx context.Context, q Rule, remove bool) (Ruled, error)
 	// Current is the operation that a strand works on.
 	Current(strand string) (op id.OpID, ok bool, err error)
 	// Level is what a strand runs with.
@@ -89,6 +96,21 @@ type Rewound struct {
 
 // RefusedFile is a file that a rewind leaves alone, and why, in a sentence.
 type RefusedFile struct{ Path, Why string }
+
+// Rule is one permission rule.
+type Rule struct {
+	Text     string
+	Behavior words.RuleBehavior
+	Place    words.RuleDestination
+	InEffect *bool // nil: not known
+}
+
+// Ruled is a rule that was written or removed, and whether it holds in the sessions that
+// it concerns and that run.
+type Ruled struct {
+	Rule Rule
+	Live words.RuleLiveness
+}
 
 // NewSession is what a session is made with.
 type NewSession struct {
@@ -191,6 +213,24 @@ type Refusal struct {
 
 func (e *Refusal) Error() string { return e.Message }
 func (e *Refusal) Unwrap() error { return e.Err }
+
+// RuleRefused says that a rule was not written or removed, and why.
+type RuleRefused struct{ Issues []RuleProblem }
+
+// RuleProblem is one thing that is wrong with a rule.
+type RuleProblem struct {
+	Code  words.RuleIssue
+	Rule  string // as it was written
+	Prose string // for people
+}
+
+func (e *RuleRefused) Error() string {
+	said := make([]string, len(e.Issues))
+	for i, issue := range e.Issues {
+		said[i] = issue.Prose
+	}
+	return "the rule was not taken and nothing was changed: " + strings.Join(said, " ")
+}
 
 // Refuse makes a refusal.
 func Refuse(code Code, message string) *Refusal { return &Refusal{Code: code, Message: message} }

@@ -23,6 +23,9 @@ func refusal(err error) wire.ErrorBody {
 	if r, ok := errors.AsType[*Refusal](err); ok {
 		return wire.ErrorBody{Code: r.Code, Message: r.Message}
 	}
+	if r, ok := errors.AsType[*RuleRefused](err); ok {
+		return wire.ErrorBody{Code: wire.RuleRefused, Message: err.Error(), Issues: ruleProblems(r.Issues)}
+	}
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return wire.ErrorBody{Code: wire.TooLarge, Message: "the request is larger than it may be (" + size(large.Limit) + "); nothing was changed"}
 	}

@@ -28,6 +28,13 @@ func (s *Server) routes() {
 	handle(s, wire.GetBackground, s.getBackground)
 	handle(s, wire.PostStopTask, s.postStopTask)
 	handle(s, wire.PostRewind, s.postRewind)
+	handle(s, wire.GetRules, s.getRules)
+	handle(s, wire.PostRuleWrite, func(r *http.Request, q wire.WriteRule) (wire.RuleReceipt, error) {
+		return s.changeRule(r, q.RuleChoice, false)
+	})
+	handle(s, wire.PostRuleRemove, func(r *http.Request, q wire.RemoveRule) (wire.RuleReceipt, error) {
+		return s.changeRule(r, q.RuleChoice, true)
+	})
 	s.mount(wire.GetFrames, s.frames)
 
 	// What the contract has beyond that is answered as such, and not as a path that

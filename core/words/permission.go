@@ -74,8 +74,8 @@ const (
 var RuleDestinations = of("where a rule is kept",
 	minted(RuleForUser, "node"),
 	minted(RuleForProject, "node"),
-	planned(RuleForLocal),
-	planned(RuleForSession),
+	minted(RuleForLocal, "node"),
+	minted(RuleForSession, "node"),
 	planned(RuleForCommand),
 )
 
@@ -142,9 +142,9 @@ var RuleIssues = of("why a permission rule was not taken",
 	minted(RuleUnknownBehavior, "policy"),
 	minted(RuleUnknownPlace, "policy"),
 	minted(RuleNoPattern, "policy"),
-	planned(RulePlaceReadOnly),
-	planned(RulePlaceMissing),
-	planned(RuleNotBehavior),
+	minted(RulePlaceReadOnly, "node"),
+	minted(RulePlaceMissing, "node"),
+	minted(RuleNotBehavior, "node"),
 	planned(RuleMandated),
 )
 
@@ -185,7 +185,7 @@ const (
 
 // RuleLivenesses is the closed set.
 var RuleLivenesses = of("whether a rule is in force where it was written or removed",
-	planned(RuleLive),
-	planned(RuleNotLive),
-	planned(RuleLivenessOpen),
+	minted(RuleLive, "node"),
+	minted(RuleNotLive, "node"),
+	minted(RuleLivenessOpen, "node"),
 )

@@ -46,8 +46,53 @@ func (a *app) permissionsCommand() *cobra.Command {
 		},
 	}
 	o.cwdFlag(cmd)
-	cmd.AddCommand(a.explainCommand())
+	cmd.AddCommand(a.explainCommand(), a.ruleCommand(false), a.ruleCommand(true))
 	return cmd
+}
+
+// ruleCommand is the verb that writes a rule, or the one that removes one.
+func (a *app) ruleCommand(remove bool) *cobra.Command {
+	var o permissionOptions
+	place := option[words.RuleDestination]{kind: "PLACE", parse: rulePlace}
+	verb, short, done := "add", "Write a permission rule", "written"
+	if remove {
+		verb, short, done = "remove", "Remove a permission rule", "removed"
+	}
+	cmd := &cobra.Command{
+		Use:   verb + " allow|ask|deny RULE",
+		Short: short,
+		Long: short + ". The rest of the file stays as it is, comments included; a file with a key that is not known is not touched.\n" +
+			"It holds in sessions that are opened afterwards.\n\n" + precedence,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 2 {
+				return errors.New("`loom permissions " + verb + "` takes allow, ask or deny, and a rule, such as 'bash(git log *)'; nothing was changed")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.ruled(cmd.Context(), o, func(n *node.Node, cwd string, out *page) error {
+				c := node.RuleChange{Rule: args[1], Behavior: words.RuleBehavior(args[0]), Place: place.or(words.RuleForLocal), Remove: remove}
+				got, err := n.ChangeRule(cwd, c)
+				if err != nil {
+					return explained(err)
+				}
+				out.text(done + ": " + string(got.Row.Behavior) + " " + got.Row.Rule + " (" + string(got.Row.Place) + ")")
+				return nil
+			})
+		},
+	}
+	o.cwdFlag(cmd)
+	cmd.Flags().Var(&place, "in", "user: loom.toml; project: .loom/permissions.toml; local: yours, for this directory alone (default local)")
+	return cmd
+}
+
+func rulePlace(s string) (words.RuleDestination, error) {
+	switch p := words.RuleDestination(s); p {
+	case words.RuleForUser, words.RuleForProject, words.RuleForLocal:
+		return p, nil
+	case words.RuleForSession, words.RuleForCommand:
+	}
+	return "", errors.New("there are user, project and local")
 }
 
 func (a *app) explainCommand() *cobra.Command {
@@ -118,6 +163,20 @@ func anyMode(s string) (words.PermissionMode, error) {
 
 // permissions explains a call with the rules of loom.toml and of the workspace.
 func (a *app) permissions(ctx context.Context, o permissionOptions, tool, argument string, show func(node.Explanation, *page)) error {
+	return a.ruled(ctx, o, func(n *node.Node, cwd string, out *page) error {
+		mode, _ := policy.ParseMode(string(o.mode.or(words.ModeDefault)))
+		e, err := n.Explain(cwd, mode, tool, argument)
+		if err != nil {
+			return refused(wire.BadRequest, "%v", err)
+		}
+		show(e, out)
+		return nil
+	})
+}
+
+// ruled gives f a node with the rules of loom.toml, and the directory that they are asked
+// for in.
+func (a *app) ruled(ctx context.Context, o permissionOptions, f func(n *node.Node, cwd string, out *page) error) error {
 	return a.with(ctx, func(_ context.Context, l *link, out *page) error {
 		cwd, err := workspace(o.cwd.or(""))
 		if err != nil {
@@ -127,13 +186,8 @@ func (a *app) permissions(ctx context.Context, o permissionOptions, tool, argume
 		if err != nil {
 			return refused(wire.BadRequest, "%v", err)
 		}
-		mode, _ := policy.ParseMode(string(o.mode.or(words.ModeDefault)))
-		n := node.New(node.Config{Home: l.home, Environ: a.sys.Environ, Now: now, Permissions: file.Permissions, PermissionsFile: path})
-		e, err := n.Explain(cwd, mode, tool, argument)
-		if err != nil {
-			return refused(wire.BadRequest, "%v", err)
-		}
-		show(e, out)
-		return nil
+		return f(node.New(node.Config{
+			Home: l.home, Environ: a.sys.Environ, Now: now, Permissions: file.Permissions, PermissionsFile: path, Automation: file.Automation,
+		}), cwd, out)
 	})
 }

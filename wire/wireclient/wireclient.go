@@ -73,8 +73,9 @@ func New(rt http.RoundTripper, base string) *Client {
 // Refused is a server's answer that is not a success.
 type Refused struct {
 	Status  int
-	Code    wire.Code // verbatim
-	Message string    // one sentence, not yet escaped
+	Code    wire.Code          // verbatim
+	Message string             // one sentence, not yet escaped
+	Issues  []wire.RuleProblem // with a rule that was refused
 }
 
 func (e *Refused) Error() string { return e.Message }
@@ -165,6 +166,23 @@ func (c *Client) StopTask(ctx context.Context, s id.SessionID, q wire.StopTask) 
 	return ask(ctx, c, "stop the task", wire.PostStopTask, s, q)
 }
 
+// Rules lists the permission rules that hold for a session, strongest first.
+func (c *Client) Rules(ctx context.Context, s id.SessionID) (wire.RuleList, error) {
+	return read(ctx, c, "list the rules", wire.GetRules, s, nil)
+}
+
+// WriteRule writes a permission rule.
+func (c *Client) WriteRule(ctx context.Context, s id.SessionID, q wire.WriteRule) (wire.RuleReceipt, error) {
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "write the rule", wire.PostRuleWrite, s, q)
+}
+
+// RemoveRule removes a permission rule.
+func (c *Client) RemoveRule(ctx context.Context, s id.SessionID, q wire.RemoveRule) (wire.RuleReceipt, error) {
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "remove the rule", wire.PostRuleRemove, s, q)
+}
+
 // Rewind takes files back to what they were before a message of the person, or says
 // what that would do.
 func (c *Client) Rewind(ctx context.Context, s id.SessionID, q wire.Rewind) (wire.Rewound, error) {
@@ -253,7 +271,7 @@ func (c *Client) send(ctx context.Context, op, method, path string, body []byte)
 	if err != nil {
 		return nil, &Garbled{Op: op, Err: fmt.Errorf("status %d (%s): %w", resp.StatusCode, wire.CoarseOf(resp.StatusCode), err)}
 	}
-	return nil, &Refused{Status: resp.StatusCode, Code: e.Code, Message: e.Message}
+	return nil, &Refused{Status: resp.StatusCode, Code: e.Code, Message: e.Message, Issues: e.Issues}
 }
 
 // readAll reads an answer of bounded size.
