@@ -131,7 +131,7 @@ func (c *cast) answer(ctx context.Context, name, steps string, newest map[string
 type play struct {
 	t         *testing.T
 	cast      *cast
-	models    Models // the cast, or who speaks for it
+	models    Models // who speaks for the cast; nil: itself
 	home      Home
 	cwd       string
 	mode      policy.Mode
@@ -146,7 +146,6 @@ type play struct {
 func newPlay(t *testing.T, a *txtar.Archive) *play {
 	p := &play{t: t, home: Home{filepath.Join(t.TempDir(), "home")}, cwd: t.TempDir(), mode: policy.BypassPermissions}
 	p.cast = castOf(a)
-	p.models = p.cast
 	p.open()
 	return p
 }
@@ -172,6 +171,9 @@ func (p *play) openSession(text string) {
 }
 
 func (p *play) open() {
+	if p.models == nil {
+		p.models = p.cast
+	}
 	c := Config{
 		Home: p.home, Models: p.models, Environ: []string{"PATH=/usr/bin:/bin"}, Now: func() int64 { return time.Now().UnixMilli() },
 		Retry: machine.RetryPolicy{MaxAttempts: new(int64(3)), BaseDelayMs: 1, MaxDelayMs: 1},

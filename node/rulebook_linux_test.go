@@ -20,7 +20,6 @@ import (
 
 func ruledPlay(t *testing.T, script string) *play {
 	p := &play{t: t, home: Home{filepath.Join(t.TempDir(), "home")}, cwd: t.TempDir(), mode: policy.DontAsk, cast: castOf(txtar.Parse([]byte(script)))}
-	p.models = p.cast
 	p.config = func(c *Config) { c.PermissionsFile = filepath.Join(filepath.Dir(p.home.dir), "loom.toml") }
 	p.open()
 	t.Cleanup(func() {
