@@ -72,6 +72,12 @@ var suites = []suite{
 	{"./engine", "^BenchmarkNextContextOf10kEntries$", "1s", []figure{
 		{"context of the next turn on 10,000 messages", "NextContextOf10kEntries", "ns/op", 1e-6, "%.2f ms", 0, true},
 	}},
+	{"./engine", "^BenchmarkLongRun$", "1x", []figure{
+		{"open and project, 5,000 turns / 500 turns", "LongRun", "open-ratio", 1, "%.2f x", 1.5, true},
+		{"  more heap held", "LongRun", "MiB-more", 1, "%.1f MiB", 8, true},
+		{"  a turn", "LongRun", "turn-ratio", 1, "%.2f x", 1.5, true},
+		{"  file for each byte of rows", "LongRun", "file-ratio", 1, "%.2f x", 1.5, true},
+	}},
 	{"./broker/jail", "^Benchmark", "1s", []figure{
 		{"200 MB of command output", "200MB", "ns/op", 1e-9, "%.2f s", 1.5, true},
 		{"  more heap meanwhile", "200MB", "MB-heap", 1, "%.1f MB", 10, true},

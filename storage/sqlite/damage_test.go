@@ -282,3 +282,65 @@ func TestADamagedSessionRowRefusesCommits(t *testing.T) {
 	_, err = s.Stats()
 	asType[*storage.CorruptRow](t, err)
 }
+
+// TestARegisterThatItsIndexLostIsNoticed damages a key where the index has it. With few registers each is looked for when a session is opened; with many, those that
+// decide how it goes on, and a check finds the others.
+func TestARegisterThatItsIndexLostIsNoticed(t *testing.T) {
+	result := func(n int) string { return fmt.Sprintf("operation-result/%04d", n) }
+	for name, c := range map[string]struct {
+		results int
+		lost    string // the namespace and the key, as they follow each other in a row
+		opens   bool
+	}{
+		"the leaf, of few":   {10, "strand.leafmain", false},
+		"a result, of few":   {10, "fact.custom" + result(5), false},
+		"the leaf, of many":  {600, "strand.leafmain", false},
+		"the last, of many":  {600, "fact.custom" + result(599), false},
+		"a middle, of many":  {600, "fact.custom" + result(300), true},
+		"an earlier, of few": {10, "fact.custom" + result(0), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, _ := newConfig(t)
+			s := mustOpen(t, cfg)
+			writes := []tx.Write{tx.Set(register.StrandLeaf, "main", register.Leaf(id.EntryID{}))}
+			for n := range c.results {
+				writes = append(writes, tx.Set(register.FactCustom, result(n), jsonv.Num(int64(n))))
+			}
+			if _, err := s.Commit(tx.Tx{Writes: writes}); err != nil {
+				t.Fatal(err)
+			}
+			mustClose(t, s)
+			content, err := os.ReadFile(cfg.Path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			at := -1
+			for i := range content { // in the index a row ends with the key and the rowid, in the table values follow
+				if bytes.HasPrefix(content[i:], []byte(c.lost)) && isIndexPage(content, i) {
+					at = i
+				}
+			}
+			if at < 0 {
+				t.Fatal("the key is not in the index")
+			}
+			content[at+len(c.lost)-1] ^= 0x40 // another key, which sorts elsewhere or not
+			writeFile(t, cfg.Path, string(content))
+			r, err := OpenReader(cfg.Path)
+			if err == nil {
+				mustClose(t, r)
+			}
+			if (err == nil) != c.opens {
+				t.Errorf("opening it: %v", err)
+			}
+			if findings, err := Check(cfg.Path); err == nil && len(findings) == 0 {
+				t.Error("a check finds nothing")
+			}
+		})
+	}
+}
+
+// isIndexPage tells a page of an index by its first byte.
+func isIndexPage(content []byte, at int) bool {
+	page := at / 4096 * 4096
+	return page > 0 && (content[page] == 2 || content[page] == 10)
+}

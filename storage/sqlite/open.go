@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/loom-run/loom/core/corrupt"
@@ -361,17 +362,27 @@ func readState(c *conn) (sessionRow, *leaseRow, error) {
 	return session, lease, err
 }
 
+// soughtCells is how many registers an opening looks for, from the oldest on and from
+// the newest back. Those of the main strand are the first of a session, those of the work
+// under way the last; between them lie results of what is over, one for each run.
+const soughtCells = 100
+
 // cellsFound refuses a session with a register that reads would not find: its key is
 // damaged where the index of keys has it, which has no digest. A leaf that is not found
 // would be a session that begins anew. (An entry that is not found is missed by whoever
-// leads to it.) There are few registers, and only their keys are read.
+// leads to it.) Only keys are read.
 func cellsFound(c *conn) error {
-	r, lost, err := c.One(`SELECT ns, key FROM registers r NOT INDEXED WHERE rowid IS NOT
-		(SELECT rowid FROM registers i INDEXED BY sqlite_autoindex_registers_1 WHERE i.ns = r.ns AND i.key = r.key)`)
-	if err != nil || !lost {
-		return err
+	for _, order := range []string{"ASC", "DESC"} {
+		r, lost, err := c.One(`SELECT ns, key FROM (SELECT rowid AS place, ns, key FROM registers NOT INDEXED ORDER BY rowid ` + order + ` LIMIT ` + strconv.Itoa(soughtCells) + `) r
+			WHERE place IS NOT (SELECT rowid FROM registers i INDEXED BY sqlite_autoindex_registers_1 WHERE i.ns = r.ns AND i.key = r.key)`)
+		if err != nil {
+			return err
+		}
+		if lost {
+			return &storage.CorruptRow{Report: corrupt.New("sqlite.Open", fmt.Sprintf("register %v/%v", r[0], r[1]), "an index that leads to it", "none")}
+		}
 	}
-	return &storage.CorruptRow{Report: corrupt.New("sqlite.Open", fmt.Sprintf("register %v/%v", r[0], r[1]), "an index that leads to it", "none")}
+	return nil
 }
 
 // dialQuiet opens a connection that reads the file and leaves no trace.
