@@ -34,6 +34,8 @@ type Config struct {
 
 	Agency agency.Limits // of what agents may start; zero: they start nothing
 
+	Peers Peers // how letters reach other sessions; nil: they do not
+
 	Automation automation.Settings // what strands are told because of what they say, or at times; zero: nothing
 
 	// Subagent says with which model an agent begins, and how much it is asked to
@@ -67,6 +69,13 @@ type Hooks interface {
 	RunStart(machine.Operation) []machine.PendingEntry
 	// RunEnd returns what a run that would complete goes on with; nil ends it.
 	RunEnd(op machine.Operation, finalAssistant id.EntryID) *machine.PendingEntry
+}
+
+// Peers delivers letters to other sessions.
+type Peers interface {
+	// Deliver has the engine of the session that is written to receive a letter, see
+	// [Engine.Receive], and tells what is known of it.
+	Deliver(agency.Letter) agency.Delivery
 }
 
 // Models finds who answers for a durable model identity.

@@ -318,6 +318,12 @@ func (h Home) refuse(err error) error {
 	if _, ok := errors.AsType[*ErrRules](err); ok {
 		code = server.BadRequest
 	}
+	if _, ok := errors.AsType[*agency.Refusal](err); ok {
+		code = server.BadRequest
+	}
+	if errors.Is(err, errMoving) {
+		code = server.Conflict
+	}
 	if _, ok := errors.AsType[*ErrMode](err); ok {
 		code = server.Conflict
 	}

@@ -245,6 +245,7 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 	r.tools, err = tools.New(tools.Deps{
 		Workspace: r.cwd, Closed: []string{s.node.home.dir}, Broker: r.broker, Blobs: r.blobs,
 		Agency: func() tools.Agency { return r.engine }, Jobs: func() tools.Jobs { return r.engine }, Schedules: s.node.schedules(r),
+		Peers: func() tools.Peers { return r.engine },
 	})
 	if err != nil {
 		return &ErrWorkspace{r.cwd, err}
@@ -274,7 +275,7 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 			Compaction: machine.CompactionSettings{Enabled: true, ReserveTokens: machine.DefaultReserveTokens, KeepRecentTokens: machine.DefaultKeepRecentTokens},
 		},
 		Retry: s.node.cfg.Retry, Agency: agency.DefaultLimits(),
-		Automation: s.node.cfg.Automation, Summarizer: s.node.summarizer, Subagent: s.node.subagent, Meter: s.node.cfg.Meter.Session(s.id),
+		Automation: s.node.cfg.Automation, Peers: post{s.node}, Summarizer: s.node.summarizer, Subagent: s.node.subagent, Meter: s.node.cfg.Meter.Session(s.id),
 	})
 	if err != nil {
 		return err

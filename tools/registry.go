@@ -23,6 +23,7 @@ type Deps struct {
 	Agency    func() Agency    // what agents do with each other; nil: there are no tools for it. It is asked when a tool runs
 	Jobs      func() Jobs      // commands in the background; nil: there are no tools for it
 	Schedules func() Schedules // what is told later; nil: there are no tools for it
+	Peers     func() Peers     // what agents of other sessions are told; nil: there are no tools for it
 	More      []Tool           // further tools
 }
 
@@ -53,6 +54,9 @@ func New(d Deps) (*Registry, error) {
 	}
 	if d.Schedules != nil {
 		all = append(all, schedulers{d.Schedules}.all()...)
+	}
+	if d.Peers != nil {
+		all = append(all, correspondence{d.Peers}.all()...)
 	}
 	slices.SortStableFunc(all, func(a, b Tool) int { return cmp.Compare(a.Name, b.Name) })
 	for i, t := range all {

@@ -124,7 +124,7 @@ func (a *app) root() *cobra.Command {
 	root.Flags().SortFlags = false
 	root.Flags().BoolVarP(&asPrint, "print", "p", false, "run PROMPT and print the answer, as loom run does")
 	o.flags(root)
-	root.AddCommand(a.runCommand(), a.resumeCommand(), a.forkCommand(), a.rewindCommand(), a.sessionsCommand(), a.checkCommand(), a.eraseCommand(), a.costCommand(), a.modelsCommand(), a.permissionsCommand(), a.versionCommand())
+	root.AddCommand(a.runCommand(), a.resumeCommand(), a.forkCommand(), a.rewindCommand(), a.sessionsCommand(), a.checkCommand(), a.eraseCommand(), a.peersCommand(), a.costCommand(), a.modelsCommand(), a.permissionsCommand(), a.versionCommand())
 	return root
 }
 

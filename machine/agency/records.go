@@ -172,7 +172,7 @@ func Judge(key string, v jsonv.Value) (known bool, err error) {
 	case has(contractPrefix):
 		_, err = ParseContract(v)
 	default:
-		return false, nil
+		return judgePeer(key, v)
 	}
 	return true, err
 }
