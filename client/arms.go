@@ -138,7 +138,7 @@ func (st *step) toolResult(b wire.ToolResult) {
 	if m, ok := project.DeniedUnasked(b); ok {
 		st.keep(m)
 	}
-	if r, ok := project.Detached(b.CallID, b.Structured); ok {
+	if r, ok := project.Registered(b); ok {
 		st.show(plane.BackgroundRegistered{Registration: r})
 	}
 }

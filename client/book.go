@@ -16,6 +16,7 @@ const (
 	maxCalls   = 256  // calls without a result
 	maxDenials = 256  // of one run
 	maxKeys    = 1024 // of each ledger of keys
+	maxTexts   = 1024 // of one response
 )
 
 // book is what must outlive a restart: what the next messages need of the ones
@@ -96,13 +97,15 @@ func (b *book) said(entry id.EntryID, text string) {
 	if entry != b.entry {
 		b.entry, b.texts = entry, nil
 	}
-	b.texts = append(b.texts, text)
+	if len(b.texts) < maxTexts {
+		b.texts = append(b.texts, text)
+	}
 }
 
 // ended takes the end of a response: what it said is the answer so far.
 func (b *book) ended(entry id.EntryID) {
 	b.answer = ""
-	if entry != b.entry {
+	if entry != b.entry || len(b.texts) == maxTexts { // a part of an answer is none
 		return
 	}
 	var content sdkmsg.Content

@@ -6,6 +6,10 @@ import (
 	"github.com/loom-run/loom/client/plane"
 )
 
+// maxHeld bounds the text that waits for its cadence, in bytes: a cadence that never
+// comes must not hold a whole answer back, nor grow the memory.
+const maxHeld = 64 << 10
+
 // Coalescer merges pieces of live text that follow each other. When they are let
 // go is the caller's cadence; how they merge is decided here. The zero Coalescer
 // is empty.
@@ -20,8 +24,8 @@ type Coalescer struct {
 func (c *Coalescer) Holds() bool { return c.parts > 0 }
 
 // Add takes one output and returns what must go now: nothing when it was merged,
-// and all that was held ahead of it when it is something else. So the order of
-// outputs does not change.
+// unless too much is held, and all that was held ahead of it when it is something
+// else. So the order of outputs does not change.
 func (c *Coalescer) Add(o plane.Output) []plane.Output {
 	if ch, ok := o.(plane.Chrome); ok {
 		if t, ok := ch.Event().(plane.LiveText); ok {
@@ -29,7 +33,9 @@ func (c *Coalescer) Add(o plane.Output) []plane.Output {
 			if c.parts > 0 && (t.Segment != c.held.Segment || t.Reasoning != c.held.Reasoning) {
 				out = c.Flush()
 			}
-			c.hold(ch, t)
+			if c.hold(ch, t); c.text.Len() >= maxHeld {
+				out = append(out, c.Flush()...)
+			}
 			return out
 		}
 	}

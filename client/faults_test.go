@@ -4,12 +4,18 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/loom-run/loom/client"
 	"github.com/loom-run/loom/client/plane"
 	"github.com/loom-run/loom/client/project"
+	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/wire"
 	"github.com/loom-run/loom/wire/wiretest"
 )
@@ -90,6 +96,180 @@ func TestAnyBodyGivesValidOutputsOrADrop(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestAWrongTypeInAnyFieldIsADropOrAnOutput puts a value of each type in the place of
+// each value of a frame of each kind, alone.
+func TestAWrongTypeInAnyFieldIsADropOrAnOutput(t *testing.T) {
+	wrong := []jsonv.Value{{}, jsonv.Boolean(true), jsonv.Num(-7), jsonv.Str("\x1b[2J"), jsonv.Arr(), jsonv.Arr(jsonv.Value{}), jsonv.Obj()}
+	broken, places := 0, 0
+	for _, b := range bodies() {
+		v, err := jsonv.Parse(frameOf(b).Append(nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := range countValues(v) {
+			for _, w := range wrong {
+				at := n
+				places++
+				f, err := wire.DecodeFrame(replaceValue(v, &at, w).Append(nil))
+				if err != nil {
+					continue // no envelope: nobody's frame
+				}
+				s := client.New(watch, project.Appends)
+				outs := s.Step(f)
+				for _, o := range outs {
+					if !o.Valid() {
+						t.Fatalf("%s gave\n%s", replaceValue(v, &at, w), dump([]plane.Output{o}))
+					}
+				}
+				if _, is := f.Body.(wire.Broken); is {
+					broken++
+					if s.Drops().ContractViolation+s.Drops().ForeignLane != 1 {
+						t.Errorf("%s: %+v", f.Append(nil), s.Drops())
+					}
+				}
+				s.Lose(plane.StreamClosed, nil)
+				if s.Ending() == nil {
+					t.Errorf("%s: no ending", f.Append(nil))
+				}
+			}
+		}
+	}
+	if places < 2000 || broken < places/4 {
+		t.Errorf("%d of %d broke the contract", broken, places)
+	}
+}
+
+// countValues is how many values a document has, itself among them.
+func countValues(v jsonv.Value) int {
+	n := 1
+	for _, x := range v.Fields() {
+		n += countValues(x)
+	}
+	if v.Kind() == jsonv.Array {
+		for _, x := range v.Elems() {
+			n += countValues(x)
+		}
+	}
+	return n
+}
+
+// replaceValue puts another value in the place of the one that is at places behind.
+func replaceValue(v jsonv.Value, at *int, w jsonv.Value) jsonv.Value {
+	if *at == 0 {
+		*at = -1
+		return w
+	}
+	*at--
+	switch v.Kind() {
+	case jsonv.Object:
+		var out []jsonv.Member
+		for name, x := range v.Fields() {
+			if *at >= 0 {
+				x = replaceValue(x, at, w)
+			}
+			out = append(out, jsonv.F(name, x))
+		}
+		return jsonv.Obj(out...)
+	case jsonv.Array:
+		var out []jsonv.Value
+		for _, x := range v.Elems() {
+			if *at >= 0 {
+				x = replaceValue(x, at, w)
+			}
+			out = append(out, x)
+		}
+		return jsonv.Arr(out...)
+	}
+	return v
+}
+
+// TestAMissingFrameTakesOnlyItself leaves out committed frames: what the others say is
+// kept under the same ids, and the run ends visibly.
+func TestAMissingFrameTakesOnlyItself(t *testing.T) {
+	all := streams(t)
+	rapid.Check(t, func(t *rapid.T) {
+		name, s := drawn(t, all)
+		if name == "delivered again" {
+			t.Skip("one delivery stands for the other")
+		}
+		state, whole := client.New(s.watch, project.Redraws), client.New(s.watch, project.Redraws)
+		var got, want []plane.MessageID
+		for _, f := range s.frames {
+			outs := whole.Step(f)
+			if rapid.IntRange(0, 4).Draw(t, "lost") == 0 {
+				continue
+			}
+			for _, o := range transcript(outs) {
+				want = append(want, o.(plane.Transcript).ID())
+			}
+			for _, o := range transcript(state.Step(f)) {
+				got = append(got, o.(plane.Transcript).ID())
+			}
+		}
+		state.Lose(plane.StreamClosed, nil)
+		if !slices.Equal(got, want) || state.Ending() == nil {
+			t.Fatalf("%s: kept are %v, not %v; it ended as %v", name, got, want, state.Ending())
+		}
+	})
+}
+
+// TestAStreamThatNeverEndsDoesNotGrowTheMemory repeats frames of each kind with keys that
+// are always new, and what has a bound in each of them.
+func TestAStreamThatNeverEndsDoesNotGrowTheMemory(t *testing.T) {
+	for i := range len(endless(0)) + 1 { // each alone, and then all of them
+		s := client.New(strand, project.Appends)
+		var seq int64
+		feed := func(rounds int) {
+			for range rounds {
+				bodies := endless(seq)
+				if i < len(bodies) {
+					bodies = bodies[i : i+1]
+				}
+				for _, b := range bodies {
+					f := delivered(deliveries(b.Kind())[len(deliveries(b.Kind()))-1], b)
+					seq++
+					f.ID = strconv.FormatInt(seq, 10)
+					if f.Delivery == wire.Replay {
+						f.Cursor.Seq = seq
+					}
+					s.Step(f)
+				}
+			}
+		}
+		feed(2000) // to the bounds
+		before := heap()
+		feed(4000)
+		if after := heap(); after > before+128<<10 {
+			t.Errorf("%d: the heap grew by %d bytes", i, after-before)
+		}
+		export := s.Export()
+		if len(export) > 4<<20 {
+			t.Errorf("%d: the ledger has %d bytes", i, len(export))
+		}
+		if err := client.New(strand, project.Appends).Import(export); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// endless are frames whose keys grow: calls without results, denials, notifications,
+// workflows, blocks of one response, and texts that another one replaces.
+func endless(n int64) []wire.Body {
+	key := strconv.FormatInt(n, 10)
+	task := taskNotification()
+	task.Seq = &n
+	return []wire.Body{
+		wire.ToolCall{Segment: seg(1, int(n)), CallID: key, Name: "bash", Arguments: jsonv.Obj()},
+		wire.ToolResult{CallID: "x" + key, Name: "bash", Gate: &wire.Gate{Disposition: words.GateDenied}},
+		task,
+		wire.WorkflowProgress{Run: key, Name: "n", Status: words.BackgroundCompleted},
+		wire.TextEnd{Segment: seg(2, int(n)), Content: strings.Repeat(key, 20)},
+		wire.TextDelta{Segment: seg(3, int(n)), Text: strings.Repeat(key, 20)},
+		wire.TextDelta{Segment: seg(uint64(n)+9, 0), Text: "shown"},
+		wire.TextEnd{Segment: seg(uint64(n)+9, 0), Content: "withheld " + key},
 	}
 }
 

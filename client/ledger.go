@@ -56,7 +56,7 @@ func (l ledger) Check() (field, expected string) {
 		return "loomLedger", "version 1"
 	case len(l.Tally) != 5:
 		return "tally", "five counts"
-	case len(l.Calls) > maxCalls, len(l.Denials) > maxDenials, len(l.Shown) > maxKeys, len(l.Fed) > maxKeys, len(l.Workflows) > maxKeys:
+	case len(l.Calls) > maxCalls, len(l.Denials) > maxDenials, len(l.Shown) > maxKeys, len(l.Fed) > maxKeys, len(l.Workflows) > maxKeys, len(l.Texts) > maxTexts:
 		return "ledger", "no more than is kept"
 	}
 	for _, c := range l.Tally {

@@ -9,9 +9,12 @@ import (
 	"github.com/loom-run/loom/wire"
 )
 
-// maxLive bounds the live text of one segment, in bytes. Past it the segment
-// waits for its authoritative text.
-const maxLive = 64 << 20
+// Bounds of what is shown ahead of its commit: the bytes of one segment, and the
+// segments of one response. Past them a segment waits for its authoritative text.
+const (
+	maxLive     = 64 << 20
+	maxSegments = 256
+)
 
 // liveText is the text that was shown ahead of its commit. A strand makes one
 // response at a time, so the segments of one entry are all there is.
@@ -82,6 +85,9 @@ func (st *step) delta(seg wire.Segment, reasoning bool, offset int64, text strin
 	}
 	i := l.find(seg, reasoning)
 	if i < 0 {
+		if len(l.segments) >= maxSegments {
+			return
+		}
 		i = l.add(seg.Block, reasoning)
 	}
 	s := &l.segments[i]

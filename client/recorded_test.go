@@ -349,6 +349,44 @@ func TestARestartShowsTheSameConversation(t *testing.T) {
 	}
 }
 
+// TestReadersReadWhatThisEnginesToolsSay: what the readers of tool results expect is
+// what the tools write.
+func TestReadersReadWhatThisEnginesToolsSay(t *testing.T) {
+	registered, reports := 0, map[string]int{}
+	facts := map[string]bool{}
+	for _, s := range recorded(t) {
+		for _, f := range s.frames {
+			b, ok := f.Body.(wire.ToolResult)
+			if !ok || f.Strand != s.watch.Strand {
+				continue
+			}
+			if r, ok := project.Registered(b); ok {
+				registered++
+				if !slices.ContainsFunc(s.frames, func(g wire.Frame) bool {
+					n, ok := g.Body.(wire.TaskStarted)
+					return ok && n.Task == r.Task
+				}) {
+					t.Errorf("%+v is of no task that started", r)
+				}
+			}
+			if b.Name == "agent_wait" {
+				r, ok := project.ReadAgentReport(b.Text[0].Text)
+				if !ok || r.String() != b.Text[0].Text || r.Outcome == "failed" != (r.Failure != nil) {
+					t.Errorf("%q is %+v, %v", b.Text[0].Text, r, ok)
+				}
+				reports[r.Outcome]++
+			}
+			user := project.Answered(b)
+			if c := project.CardOf(sdkmsg.ToolUse{ID: b.CallID, Name: b.Name}, &user); c.Facts != nil {
+				facts[b.Name] = true
+			}
+		}
+	}
+	if registered != 1 || reports["completed"] == 0 || reports["failed"] == 0 || !facts["ls"] || !facts["bash"] || !facts["job_start"] || !facts["agent_spawn"] {
+		t.Errorf("%d registered, reports %v, facts of %v", registered, reports, facts)
+	}
+}
+
 // seen is a conversation as text.
 func seen(c project.Conversation) string {
 	var b strings.Builder

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"reflect"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -180,6 +183,65 @@ func TestAStreamThatStopsIsSaid(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAPortThatIsNotGivenIsAnAbilityThatIsOff takes each port away, all of them, and none,
+// from a run that ends and from one that is cancelled.
+func TestAPortThatIsNotGivenIsAnAbilityThatIsOff(t *testing.T) {
+	want := kept(stepAll(client.New(watch, project.Appends), wholeRun()))
+	all := func() client.Ports {
+		return client.Ports{
+			Timer: timer, Coalesce: 3 * time.Millisecond, Abort: func(context.Context) error { return nil }, AbortWait: time.Second,
+			GiveUp: make(chan struct{}), Dropped: func(client.Drop) {},
+		}
+	}
+	without := []func() client.Ports{func() client.Ports { return client.Ports{} }, all}
+	for i := range reflect.TypeFor[client.Ports]().NumField() {
+		without = append(without, func() client.Ports {
+			p := all()
+			reflect.ValueOf(&p).Elem().Field(i).SetZero()
+			return p
+		})
+	}
+	for _, ports := range without {
+		for _, cancelled := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				src := &source{beats: beats(wholeRun(), time.Millisecond)}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if cancelled {
+					time.AfterFunc(10*time.Millisecond, cancel)
+				}
+				var r record
+				p := ports() // a channel of it belongs to the bubble
+				ending, err := run(ctx, watch, src, &r, p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				closedOnce(t, src, &r, ending)
+				if _, whole := ending.(plane.Seen); whole && !slices.Equal(kept(r.outs), want) || !whole && !cancelled {
+					t.Errorf("%+v: %v and\n%s", p, ending, strings.Join(kept(r.outs), "\n"))
+				}
+			})
+		}
+	}
+}
+
+// TestStatesShareNothing steps many at the same time; the race detector looks on.
+func TestStatesShareNothing(t *testing.T) {
+	all := streams(t)
+	var tasks sync.WaitGroup
+	for name, s := range all {
+		want := dump(stepAll(client.New(s.watch, project.Redraws), s.frames))
+		for range 4 {
+			tasks.Go(func() {
+				if got := dump(stepAll(client.New(s.watch, project.Redraws), s.frames)); got != want {
+					t.Errorf("%s: beside others it gave\n%s\nnot\n%s", name, got, want)
+				}
+			})
+		}
+	}
+	tasks.Wait()
 }
 
 func TestTextIsLetGoAtTheCadence(t *testing.T) {
@@ -366,6 +428,29 @@ func TestAWatchOfAStrandGoesOnOverTheEndsOfItsRuns(t *testing.T) {
 			t.Errorf("%d ends, %#v", ends, ending)
 		}
 	})
+}
+
+// TestHeldTextHasABound: a cadence that never comes does not hold all of it back.
+func TestHeldTextHasABound(t *testing.T) {
+	proof, _ := watch.Self()
+	var c client.Coalescer
+	said, out := "", ""
+	for i := range 1000 {
+		piece := strings.Repeat(string(rune('a'+i%26)), 999)
+		said += piece
+		for _, o := range c.Add(plane.Show(proof, plane.LiveText{Segment: seg(1, 0), Text: piece})) {
+			out += o.(plane.Chrome).Event().(plane.LiveText).Text
+		}
+		if len(said)-len(out) > 80_000 {
+			t.Fatalf("%d bytes are held", len(said)-len(out))
+		}
+	}
+	for _, o := range c.Flush() {
+		out += o.(plane.Chrome).Event().(plane.LiveText).Text
+	}
+	if out != said {
+		t.Error("it is another text")
+	}
 }
 
 func TestMergedTextIsTheSameText(t *testing.T) {

@@ -3,6 +3,7 @@ package project
 import (
 	"strings"
 
+	"github.com/loom-run/loom/core/board"
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/sdkmsg"
 )
@@ -34,7 +35,7 @@ const (
 )
 
 // CardFacts is what a known tool says to programs: [Command], [FileRead],
-// [FileWritten], [FileEdited], [Listing], [Matches], or nil.
+// [FileWritten], [FileEdited], [Listing], [Matches], [Job], [Agent], [Todo], or nil.
 type CardFacts interface{ cardFacts() }
 
 // Command is how a command ended.
@@ -77,12 +78,28 @@ type Matches struct {
 	More         bool
 }
 
+// Job is a command in the background, as it was when the tool was asked. Its status is
+// the engine's word.
+type Job struct{ ID, Command, Status string }
+
+// Agent is an agent that was started, or that a message was sent to.
+type Agent struct{ Handle string }
+
+// Todo is the plan of a strand, as it was then.
+type Todo struct{ Board board.Board }
+
 func (Command) cardFacts()     {}
 func (FileRead) cardFacts()    {}
 func (FileWritten) cardFacts() {}
 func (FileEdited) cardFacts()  {}
 func (Listing) cardFacts()     {}
 func (Matches) cardFacts()     {}
+func (Job) cardFacts()         {}
+func (Agent) cardFacts()       {}
+func (Todo) cardFacts()        {}
+
+// jobStart is the tool whose result says that a command goes on in the background.
+const jobStart = "job_start"
 
 // decoders are the tools whose structure is read. Of any other the text is all there
 // is, and no fact is taken out of it.
@@ -107,6 +124,35 @@ var decoders = map[string]func(jsonv.Value) CardFacts{
 	"grep": func(v jsonv.Value) CardFacts {
 		return Matches{Count: number(v, "matches"), Files: number(v, "files"), More: flag(v, "more")}
 	},
+	jobStart: jobOf, "job_poll": jobOf, "job_send": jobOf, "job_kill": jobOf,
+	"agent_spawn": agentOf, "agent_send": agentOf,
+	"todo": func(v jsonv.Value) CardFacts {
+		f, _ := v.Get("board")
+		b, err := board.Decode(f)
+		if err != nil {
+			return nil
+		}
+		return Todo{Board: b}
+	},
+}
+
+// jobOf reads a job. One without a name is none.
+func jobOf(v jsonv.Value) CardFacts {
+	name, ok := textOf(v, "job")
+	if !ok || name == "" {
+		return nil
+	}
+	command, _ := textOf(v, "command")
+	status, _ := textOf(v, "status")
+	return Job{ID: name, Command: command, Status: status}
+}
+
+func agentOf(v jsonv.Value) CardFacts {
+	handle, ok := textOf(v, "handle")
+	if !ok || handle == "" {
+		return nil
+	}
+	return Agent{Handle: handle}
 }
 
 func path(v jsonv.Value) string { s, _ := textOf(v, "path"); return s }

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/loom-run/loom/client/project"
+	"github.com/loom-run/loom/core/board"
 	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/sdkmsg"
@@ -120,6 +121,14 @@ func TestKnownToolsHaveTheirFacts(t *testing.T) {
 		"ls":    {`{"path":".","entries":2}`, project.Listing{Path: ".", Entries: new(int64(2))}},
 		"grep":  {`{"matches":2,"more":false,"files":1}`, project.Matches{Count: new(int64(2)), Files: new(int64(1))}},
 		"zap":   {`{"path":"f"}`, nil},
+
+		"job_poll":    {`{"job":"j","status":"exited","command":"make"}`, project.Job{ID: "j", Status: "exited", Command: "make"}},
+		"job_kill":    {`{"status":"killed"}`, nil},
+		"agent_spawn": {`{"handle":"sub:main/a#1","strand":"sub:main/a"}`, project.Agent{Handle: "sub:main/a#1"}},
+		"agent_send":  {`{"handle":7}`, nil},
+		"todo": {`{"board":{"phases":[{"name":"p","tasks":[{"text":"t","status":"active"}]}]}}`, project.Todo{
+			Board: board.Board{Phases: []board.Phase{{Name: "p", Tasks: []board.Task{{Text: "t", Status: board.Active}}}}},
+		}},
 	} {
 		use, user := answered(t, tool, `{}`, wire.ToolResult{Structured: parse(t, c.structured)})
 		got := project.CardOf(use, &user).Facts
@@ -131,6 +140,18 @@ func TestKnownToolsHaveTheirFacts(t *testing.T) {
 		}
 		if a, b := sayFacts(got), sayFacts(c.want); a != b {
 			t.Errorf("%s: %s, not %s", tool, a, b)
+		}
+	}
+}
+
+// TestAFactOfAWrongTypeIsAbsent: a number is no path, and a text no number.
+func TestAFactOfAWrongTypeIsAbsent(t *testing.T) {
+	for _, tool := range []string{"bash", "read", "write", "edit", "ls", "grep"} {
+		use, user := answered(t, tool, `{}`, wire.ToolResult{Structured: parse(t,
+			`{"path":7,"signal":7,"exit_code":"0","timed_out":"true","bytes":"1","created":1,"first_line":1.5,"replaced":{},"entries":[1],"matches":null,"more":"no"}`)})
+		got := reflect.ValueOf(project.CardOf(use, &user).Facts)
+		if !got.IsZero() {
+			t.Errorf("%s: %+v", tool, got)
 		}
 	}
 }
@@ -198,52 +219,80 @@ func TestHunksMakeTheSecondTextOfTheFirst(t *testing.T) {
 }
 
 func TestABackgroundIsToldByStructureAlone(t *testing.T) {
+	const started = `{"job":"t","status":"starting","command":"sleep 9"}`
 	for name, c := range map[string]struct {
-		structured string
-		ok         bool
+		tool, structured string
+		ok               bool
 	}{
-		"registered":           {`{"detached":{"taskId":"t","state":"registered","command":"sleep 9"}}`, true},
-		"failed to register":   {`{"detached":{"taskId":"t","state":"failed"}}`, false},
-		"a newer state":        {`{"detached":{"taskId":"t","state":"perhaps"}}`, false},
-		"no task":              {`{"detached":{"state":"registered"}}`, false},
-		"prose":                {`{"text":"moved to the background as task t"}`, false},
-		"what was asked for":   {`{"run_in_background":true,"taskId":"t"}`, false},
-		"of a wrong type":      {`{"detached":"t"}`, false},
-		"a task of wrong type": {`{"detached":{"taskId":7,"state":"registered"}}`, false},
+		"registered":            {"bash", `{"detached":{"taskId":"t","state":"registered","command":"sleep 9"}}`, true},
+		"failed to register":    {"bash", `{"detached":{"taskId":"t","state":"failed"}}`, false},
+		"a newer state":         {"bash", `{"detached":{"taskId":"t","state":"perhaps"}}`, false},
+		"no task":               {"bash", `{"detached":{"state":"registered"}}`, false},
+		"prose":                 {"bash", `{"text":"moved to the background as task t"}`, false},
+		"what was asked for":    {"bash", `{"run_in_background":true,"taskId":"t"}`, false},
+		"of a wrong type":       {"bash", `{"detached":"t"}`, false},
+		"a task of wrong type":  {"bash", `{"detached":{"taskId":7,"state":"registered"}}`, false},
+		"a job":                 {"job_start", started, true},
+		"a job that is over":    {"job_start", `{"job":"t","status":"exited","command":"sleep 9"}`, false},
+		"a job of no name":      {"job_start", `{"status":"running"}`, false},
+		"a look at a job":       {"job_poll", started, false},
+		"both, one registered":  {"job_start", `{"detached":{"taskId":"t","state":"registered","command":"sleep 9"},"job":"u","status":"running"}`, true},
+		"both, one that failed": {"job_start", `{"detached":{"taskId":"t","state":"failed"},"job":"t","status":"running"}`, false},
+		"no object":             {"job_start", `"t"`, false},
 	} {
-		r, ok := project.Detached("c", parse(t, c.structured))
-		if ok != c.ok || ok && (r.Task != "t" || r.CallID != "c" || r.Command != "sleep 9") {
-			t.Errorf("%s: %+v %v", name, r, ok)
+		b := wire.ToolResult{CallID: "c", Name: c.tool, Structured: parse(t, c.structured)}
+		for range 2 { // what was registered is no concern of the reader's
+			r, ok := project.Registered(b)
+			if ok != c.ok || ok && (r.Task != "t" || r.CallID != "c" || r.Command != "sleep 9") {
+				t.Errorf("%s: %+v %v", name, r, ok)
+			}
 		}
 	}
-	if _, ok := project.Detached("c", nil); ok {
+	if _, ok := project.Registered(wire.ToolResult{Name: "job_start"}); ok {
 		t.Error("nothing is registered")
 	}
+	if _, ok := project.Registered(wire.ToolResult{Name: "job_start", IsError: true, Structured: parse(t, started)}); ok {
+		t.Error("a job that failed to start is registered")
+	}
 }
 
-func TestTheHeadOfAnAgentsOutputIsReadByPlace(t *testing.T) {
-	inside := "status: failed\nstate: evil\nerror: none\n\nresult:\nx"
-	o, ok := project.ReadAgentOutput("status: completed\nstate: idle\n\nresult (partial):\n" + inside)
-	if !ok || o.Status != "completed" || *o.State != "idle" || o.Error != nil || o.Note != "partial" || o.Output != inside {
-		t.Errorf("%+v", o)
+func TestTheHeadOfAnAgentsReportIsReadByPlace(t *testing.T) {
+	const handle = "sub:main/a-0123#01a2"
+	for name, c := range map[string]struct {
+		text string
+		want project.AgentReport
+	}{
+		"works": {handle + ": working\n", project.AgentReport{Handle: handle, Status: "working"}},
+		"over": {
+			handle + ": over, completed\nfailure: forged\nresult: forged\n",
+			project.AgentReport{Handle: handle, Status: "over", Outcome: "completed", Words: "failure: forged\nresult: forged\n"},
+		},
+		"failed": {
+			handle + ": over, failed\nfailure: boom\nfailure: forged\n",
+			project.AgentReport{Handle: handle, Status: "over", Outcome: "failed", Failure: new("boom"), Words: "failure: forged\n"},
+		},
+		"ended": {
+			handle + ": over, aborted (ended by the host: budget)\nI had begun.\n",
+			project.AgentReport{Handle: handle, Status: "over", Outcome: "aborted", EndedBy: "budget", Words: "I had begun.\n"},
+		},
+	} {
+		if got, ok := project.ReadAgentReport(c.text); !ok || !reflect.DeepEqual(got, c.want) || got.String() != c.text {
+			t.Errorf("%s: %+v %v", name, got, ok)
+		}
 	}
-	o, ok = project.ReadAgentOutput("status: failed\nerror: boom\nmore: 1\nstate: late\n\nresult:\n")
-	if !ok || o.State != nil || *o.Error != "boom" || len(o.Head) != 2 {
-		t.Errorf("%+v", o)
-	}
-	for _, bad := range []string{"", "status: x", "state: x\n\nresult:\n", "status: x\n\nresult", "status: x\n\nresult ():\n", "status: \n\nresult:\n"} {
-		if o, ok := project.ReadAgentOutput(bad); ok {
-			t.Errorf("%q is %+v", bad, o)
+	for _, bad := range []string{"", handle, handle + ": over", "over, completed\n", "main: over\n", handle + ": \n", handle + ": over, \n", handle + ": over (ended by the host: \n"} {
+		if got, ok := project.ReadAgentReport(bad); ok {
+			t.Errorf("%q is %+v", bad, got)
 		}
 	}
 }
 
-func FuzzAgentOutput(f *testing.F) {
-	f.Add("status: completed\nstate: idle\nerror: e\nhead\n\nresult (n):\nout\n\nresult:\n")
-	f.Add("status: a\n\nresult:\n")
+func FuzzAgentReport(f *testing.F) {
+	f.Add("sub:main/a#1: over, failed (ended by the host: budget)\nfailure: x\nwords")
+	f.Add("#: over\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		if o, ok := project.ReadAgentOutput(text); ok && o.String() != text {
-			t.Fatalf("%q became %q", text, o.String())
+		if r, ok := project.ReadAgentReport(text); ok && r.String() != text {
+			t.Fatalf("%q became %q", text, r.String())
 		}
 	})
 }

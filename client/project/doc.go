@@ -13,7 +13,7 @@
 // [Decide] and [Ledger] settle streamed text. [TerminalOf] reads an ending,
 // [BucketOf] a gate, [Measure] usage. [Tools] holds the roster, [FirstLine] keeps a
 // run's first line back until its tools are known. [CardOf] makes a card of a call
-// and its result, [Hunks] a difference of two texts. [Detached] and [AgentOutput]
+// and its result, [Hunks] a difference of two texts. [Registered] and [AgentReport]
 // read what works in the background, [ReadRoots] which directories may be read.
 // [Conversation] folds a transcript into what a person sees.
 //

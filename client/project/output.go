@@ -2,76 +2,71 @@ package project
 
 import "strings"
 
-// AgentOutput is what the output of a background agent says, by the place of its
-// lines: a head of lines, an empty line, a label, and what the agent said. Only the
-// head has slots: a line inside the agent's own words is never one.
-type AgentOutput struct {
-	Status string
-	State  *string  // the line right behind the status
-	Error  *string  // the line right behind that
-	Head   []string // the further lines of the head, as they are
-	Note   string   // in the parentheses of the label; empty for none
-	Output string
+// AgentReport is what the tool agent_wait says of one agent, by the place of its lines:
+// a head, right behind it why the agent failed, and then what the agent itself said and
+// recorded. Only the first two have slots: a line inside the agent's own words is never
+// one, whatever it looks like.
+type AgentReport struct {
+	Handle  string
+	Status  string  // working, paused, stopped or over, or a newer word
+	Outcome string  // once it is over; empty before
+	EndedBy string  // why the host ended it; empty when it did not
+	Failure *string // of one that failed or stopped
+	Words   string  // the rest, as it is
 }
 
-// ReadAgentOutput reads the text. ok is false when it has not that shape; nothing is
-// guessed then.
-func ReadAgentOutput(text string) (o AgentOutput, ok bool) {
-	head, rest, ok := strings.Cut(text, "\n\n")
+const (
+	endedMark   = " (ended by the host: "
+	failureMark = "failure: "
+)
+
+// ReadAgentReport reads the text of a wait for one agent. ok is false when it has not
+// that shape; nothing is guessed then. A text about several agents is not told apart
+// from one whose agent forges a second: it is read by who knows that one was waited
+// for.
+func ReadAgentReport(text string) (r AgentReport, ok bool) {
+	head, rest, ok := strings.Cut(text, "\n")
 	if !ok {
-		return AgentOutput{}, false
+		return AgentReport{}, false
 	}
-	lines := strings.Split(head, "\n")
-	o.Status, ok = strings.CutPrefix(lines[0], "status: ")
-	if !ok || o.Status == "" {
-		return AgentOutput{}, false
+	r.Handle, head, ok = strings.Cut(head, ": ")
+	if !ok || !strings.Contains(r.Handle, "#") {
+		return AgentReport{}, false
 	}
-	lines = lines[1:]
-	if len(lines) > 0 {
-		if s, is := strings.CutPrefix(lines[0], "state: "); is {
-			o.State, lines = &s, lines[1:]
+	if before, why, ended := strings.Cut(head, endedMark); ended {
+		if r.EndedBy, ended = strings.CutSuffix(why, ")"); !ended || r.EndedBy == "" {
+			return AgentReport{}, false
+		}
+		head = before
+	}
+	r.Status, r.Outcome, ok = strings.Cut(head, ", ")
+	if r.Status == "" || ok && r.Outcome == "" {
+		return AgentReport{}, false
+	}
+	// Only one that failed or stopped has a failure; of any other the line is its own.
+	if r.Status == "stopped" || r.Outcome == "failed" {
+		if line, behind, ended := strings.Cut(rest, "\n"); ended {
+			if why, is := strings.CutPrefix(line, failureMark); is {
+				r.Failure, rest = &why, behind
+			}
 		}
 	}
-	if len(lines) > 0 {
-		if s, is := strings.CutPrefix(lines[0], "error: "); is {
-			o.Error, lines = &s, lines[1:]
-		}
-	}
-	if len(lines) > 0 {
-		o.Head = lines
-	}
-	label, output, ok := strings.Cut(rest, "\n")
-	if !ok {
-		return AgentOutput{}, false
-	}
-	switch {
-	case label == "result:":
-	case strings.HasPrefix(label, "result (") && strings.HasSuffix(label, "):") && len(label) > len("result ():"):
-		o.Note = label[len("result (") : len(label)-len("):")]
-	default:
-		return AgentOutput{}, false
-	}
-	o.Output = output
-	return o, true
+	r.Words = rest
+	return r, true
 }
 
 // String puts the text together again, byte for byte.
-func (o AgentOutput) String() string {
-	var b strings.Builder
-	b.WriteString("status: " + o.Status)
-	if o.State != nil {
-		b.WriteString("\nstate: " + *o.State)
+func (r AgentReport) String() string {
+	parts := []string{r.Handle, ": ", r.Status}
+	if r.Outcome != "" {
+		parts = append(parts, ", ", r.Outcome)
 	}
-	if o.Error != nil {
-		b.WriteString("\nerror: " + *o.Error)
+	if r.EndedBy != "" {
+		parts = append(parts, endedMark, r.EndedBy, ")")
 	}
-	for _, l := range o.Head {
-		b.WriteString("\n" + l)
+	parts = append(parts, "\n")
+	if r.Failure != nil {
+		parts = append(parts, failureMark, *r.Failure, "\n")
 	}
-	b.WriteString("\n\nresult")
-	if o.Note != "" {
-		b.WriteString(" (" + o.Note + ")")
-	}
-	b.WriteString(":\n" + o.Output)
-	return b.String()
+	return strings.Join(append(parts, r.Words), "")
 }

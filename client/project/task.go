@@ -126,26 +126,37 @@ func LineKey(n sdkmsg.TaskNotification) string {
 
 func taskKey(task, seq string) string { return strconv.Itoa(len(task)) + ":" + task + "/" + seq }
 
-// Detached reads whether a call went on in the background: from the structure that
+// Registered reads whether a call went on in the background: from the structure that
 // says so, never from prose and never from what was asked for. ok is false as well
-// when the structure says that it could not be registered.
+// when the structure says that it could not be registered, or that it is over.
 //
-// The structure is {"detached": {"taskId", "state": "registered", "command"?}}.
-func Detached(callID string, structured *jsonv.Value) (r plane.Registration, ok bool) {
-	if structured == nil {
+// A call that began in the foreground says {"detached": {"taskId", "state":
+// "registered", "command"?}}, one that starts a job {"job", "status", "command"}. The
+// first wins where both stand: there is one registration for each result.
+func Registered(b wire.ToolResult) (r plane.Registration, ok bool) {
+	if b.Structured == nil || b.Structured.Kind() != jsonv.Object {
 		return plane.Registration{}, false
 	}
-	d, _ := structured.Get("detached")
-	task, isText := textOf(d, "taskId")
-	state, _ := textOf(d, "state")
-	if !isText || task == "" || words.RegistrationState(state) != words.Registered {
+	r.CallID = b.CallID
+	if d, has := b.Structured.Get("detached"); has {
+		state, _ := textOf(d, "state")
+		r.Task, _ = textOf(d, "taskId")
+		r.Command, _ = textOf(d, "command")
+		return r, r.Task != "" && words.RegistrationState(state) == words.Registered
+	}
+	j, isJob := jobOf(*b.Structured).(Job)
+	if b.Name != jobStart || !isJob || b.IsError {
 		return plane.Registration{}, false
 	}
-	command, _ := textOf(d, "command")
-	return plane.Registration{CallID: callID, Task: task, Command: command}, true
+	r.Task, r.Command = j.ID, j.Command
+	return r, j.Status == string(words.BackgroundStarting) || j.Status == string(words.BackgroundRunning)
 }
 
+// textOf is a member that is a text; of any other kind it is empty.
 func textOf(v jsonv.Value, name string) (string, bool) {
 	f, _ := v.Get(name)
-	return f.Text()
+	if text, ok := f.Text(); ok {
+		return text, true
+	}
+	return "", false
 }
