@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -18,10 +19,11 @@ import (
 
 // Forking says what of a session a fork takes along.
 type Forking struct {
-	// At is the entry that the fork of a branch ends at; absent for the end of the main
+	// At is the entry that the fork of a branch ends at; absent for the end of its
 	// strand. Tree takes every entry and every strand instead.
-	At   id.EntryID
-	Tree bool
+	At     id.EntryID
+	Strand string // whose end that is, and whose model the fork has; empty for the main one
+	Tree   bool
 }
 
 // Forked is what a fork made.
@@ -50,11 +52,11 @@ func (n *Node) fork(source id.SessionID, v *session.View, f Forking) (made Forke
 	var scope repo.ForkScope = repo.Tree{}
 	if !f.Tree {
 		if f.At.IsZero() {
-			if f.At, err = end(v); err != nil {
+			if f.At, err = end(v, f.Strand); err != nil {
 				return Forked{}, err
 			}
 		}
-		scope = repo.Branch{Strand: session.MainStrand, At: f.At}
+		scope = repo.Branch{Strand: cmp.Or(f.Strand, session.MainStrand), At: f.At}
 	}
 	outputs := blob.Open(n.home.blobs(source))
 	forked, self, _, err := repo.Fork(repo.Plan{
@@ -80,8 +82,8 @@ func (n *Node) fork(source id.SessionID, v *session.View, f Forking) (made Forke
 }
 
 // end is the entry that the main strand stands at.
-func end(v *session.View) (id.EntryID, error) {
-	leaf, _, err := v.StrandLeaf(session.MainStrand)
+func end(v *session.View, strand string) (id.EntryID, error) {
+	leaf, _, err := v.StrandLeaf(cmp.Or(strand, session.MainStrand))
 	if err == nil && leaf.Value.IsZero() {
 		err = server.Refuse(server.BadRequest, "the session has no message yet, so there is nothing to fork; nothing was made")
 	}

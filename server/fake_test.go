@@ -46,7 +46,8 @@ type fakeSession struct {
 	stopped []string
 	closed  int
 	info    Info
-	fail    error // of a prompt
+	fail    error    // of a prompt
+	moves   []string // what was asked of it besides runs
 }
 
 func newFakeSession(t interface{ Fatal(...any) }, seed uint64) *fakeSession {
@@ -224,6 +225,24 @@ func (f *fakeSession) Abort(strand string) (id.OpID, bool, error) {
 		f.end(machine.OutcomeAborted, nil)
 	}
 	return op, ok, err
+}
+
+func (f *fakeSession) Fork(_ context.Context, strand string, at id.EntryID) (id.SessionID, error) {
+	if strand != "main" {
+		return id.SessionID{}, Refuse(BadRequest, "there is no such strand")
+	}
+	f.moves = append(f.moves, "fork at "+at.String())
+	return f.self, nil
+}
+
+func (f *fakeSession) Navigate(_ context.Context, to Navigation) (Moved, error) {
+	f.moves = append(f.moves, fmt.Sprintf("%s goes to %s, summarize %v", to.Strand, to.Entry, to.Summarize))
+	return Moved{Seq: 7}, nil
+}
+
+func (f *fakeSession) Compact(_ context.Context, strand string, instructions *string) (Moved, error) {
+	f.moves = append(f.moves, strand+" is compacted: "+*instructions)
+	return Moved{Seq: 8}, nil
 }
 
 func (f *fakeSession) Rewind(_ context.Context, at id.EntryID, dryRun bool) (Rewound, error) {

@@ -177,7 +177,7 @@ func TestCapabilitiesSayWhatThereIsAndWhatIsNot(t *testing.T) {
 			t.Errorf("%s is told wrongly", route.Name)
 		}
 	}
-	if !slices.Contains(got.Requests, "prompt") || slices.Contains(got.Requests, "fork") {
+	if !slices.Contains(got.Requests, "prompt") || slices.Contains(got.Requests, "session_archive") {
 		t.Errorf("it carries out %q", got.Requests)
 	}
 }

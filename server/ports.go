@@ -73,6 +73,13 @@ type Resident interface {
 	// StopTask ends what works beside the conversation: the run of a strand that
 	// another one started, by its name, or a job. ok is false when it does not work.
 	StopTask(ctx context.Context, task string) (ok bool, err error)
+	// Fork makes a session of the conversation of a strand, up to an entry; an absent one
+	// is where the strand stands.
+	Fork(ctx context.Context, strand string, at id.EntryID) (id.SessionID, error)
+	// Navigate moves a strand that rests, and Compact sums up what is old in it; both
+	// return once that is durable, and it goes on as an operation of the strand.
+	Navigate(ctx context.Context, to Navigation) (Moved, error)
+	Compact(ctx context.Context, strand string, instructions *string) (Moved, error)
 	// Rewind takes files back to what they held before a message of the person, or says
 	// what it would do. A session that runs is refused.
 	Rewind(ctx context.Context, at id.EntryID, dryRun bool) (Rewound, error)

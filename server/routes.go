@@ -27,6 +27,9 @@ func (s *Server) routes() {
 	handle(s, wire.PostCheck, s.postCheck)
 	handle(s, wire.GetBackground, s.getBackground)
 	handle(s, wire.PostStopTask, s.postStopTask)
+	handle(s, wire.PostFork, s.postFork)
+	handle(s, wire.PostNavigate, s.postNavigate)
+	handle(s, wire.PostCompact, s.postCompact)
 	handle(s, wire.PostRewind, s.postRewind)
 	handle(s, wire.GetRules, s.getRules)
 	handle(s, wire.PostRuleWrite, func(r *http.Request, q wire.WriteRule) (wire.RuleReceipt, error) {

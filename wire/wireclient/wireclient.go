@@ -183,6 +183,24 @@ func (c *Client) RemoveRule(ctx context.Context, s id.SessionID, q wire.RemoveRu
 	return ask(ctx, c, "remove the rule", wire.PostRuleRemove, s, q)
 }
 
+// Fork makes a session of a conversation, up to an entry of it.
+func (c *Client) Fork(ctx context.Context, s id.SessionID, q wire.Fork) (wire.Forked, error) {
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "fork", wire.PostFork, s, q)
+}
+
+// Navigate moves a strand to an entry; what comes next is said from there.
+func (c *Client) Navigate(ctx context.Context, s id.SessionID, q wire.Navigate) (wire.Navigated, error) {
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "navigate", wire.PostNavigate, s, q)
+}
+
+// Compact sums up what is old in a conversation.
+func (c *Client) Compact(ctx context.Context, s id.SessionID, q wire.Compact) (wire.Navigated, error) {
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "compact", wire.PostCompact, s, q)
+}
+
 // Rewind takes files back to what they were before a message of the person, or says
 // what that would do.
 func (c *Client) Rewind(ctx context.Context, s id.SessionID, q wire.Rewind) (wire.Rewound, error) {
