@@ -62,8 +62,11 @@ func TestTheStoreHoldsWhatTheServerSaw(t *testing.T) {
 		{Stage: "tool", Call: "bash"}, {Stage: "final"}, {Stage: "tool", Call: "read"}, {Stage: "final"}, {Stage: "final"},
 	} {
 		got := log[n]
-		if got.Stage != want.Stage || got.Call != want.Call || got.Path != "/v1/chat/completions" || got.Status != 200 || got.Model != "mock-1" || got.Tools != offered {
+		if got.Stage != want.Stage || got.Call != want.Call || got.Path != "/v1/chat/completions" || got.Status != 200 || got.Model != "mock-1" {
 			t.Errorf("request %d was %+v", n+1, got)
+		}
+		if first, names := offered(t, bodies[0]), offered(t, bodies[n]); !slices.Equal(names, first) || len(names) != got.Tools {
+			t.Errorf("request %d offers %v, and the first offered %v: what a provider caches would be read anew", n+1, names, first)
 		}
 	}
 	s.compare(t, bodies)
@@ -71,8 +74,29 @@ func TestTheStoreHoldsWhatTheServerSaw(t *testing.T) {
 	u.run("check", s.name)
 }
 
-// offered is how many tools a model is offered in a run that may do everything.
-const offered = 17
+// offered are the tools that a request offers, which are sorted, of names of their own, and what a run that may do everything cannot do without.
+func offered(t *testing.T, body []byte) []string {
+	t.Helper()
+	var request struct {
+		Tools []struct{ Function struct{ Name string } }
+	}
+	if err := json.Unmarshal(body, &request); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, tool := range request.Tools {
+		names = append(names, tool.Function.Name)
+	}
+	if sorted := slices.Compact(slices.Sorted(slices.Values(names))); !slices.Equal(names, sorted) {
+		t.Errorf("the tools are not sorted, or two have one name: %v", names)
+	}
+	for _, name := range []string{"agent_spawn", "bash", "edit", "grep", "job_start", "ls", "read", "schedule_create", "todo", "write"} {
+		if !slices.Contains(names, name) {
+			t.Errorf("%s is not offered in %v", name, names)
+		}
+	}
+	return names
+}
 
 // TestAnAnswerThatWasCutOffIsAskedForAgain kills the binary while an answer streams in.
 func TestAnAnswerThatWasCutOffIsAskedForAgain(t *testing.T) {
