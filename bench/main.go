@@ -1,5 +1,6 @@
 // Command bench measures whole processes against the budgets of the design and
-// prints the table. It is run by `make bench`.
+// prints the table. It is run by `make bench`; `make peers` has it compare with another
+// agent instead, which npm installs.
 //
 // # Purpose
 //
@@ -27,6 +28,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -45,7 +47,16 @@ func main() {
 		bare(os.Args[2])
 		return
 	}
-	if err := measure(); err != nil {
+	tables := []func(loom, tmp string) ([]row, error){size, version, headless, packages}
+	if len(os.Args) == 2 && os.Args[1] == "peers" {
+		tables = []func(loom, tmp string) ([]row, error){peers}
+	}
+	err := measure(tables)
+	if errors.Is(err, errNoPeer) {
+		fmt.Println("peers: skipped:", err)
+		return
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(1)
 	}
@@ -57,7 +68,7 @@ type row struct {
 	missed               bool
 }
 
-func measure() error {
+func measure(tables []func(loom, tmp string) ([]row, error)) error {
 	tmp, err := os.MkdirTemp("", "loom-bench")
 	if err != nil {
 		return err
@@ -70,7 +81,7 @@ func measure() error {
 		return fmt.Errorf("building loom: %w", err)
 	}
 	var rows []row
-	for _, f := range []func(loom, tmp string) ([]row, error){size, version, headless, packages} {
+	for _, f := range tables {
 		r, err := f(loom, tmp)
 		if err != nil {
 			return err
