@@ -125,12 +125,12 @@ func (s *branchScan) walkFrom(start *head) (list []entry.Entry, err error) {
 	if err != nil || from == nil || from.seq < s.lo {
 		return nil, err
 	}
-	return list, s.walk(from, func(h *head, r row) (bool, error) {
+	return list, s.walk(from, func(h *head, rest *columns) (bool, error) {
 		if h.seq < s.lo {
 			return false, nil
 		}
 		if s.q.Kind == "" || s.q.Kind == h.kind {
-			e, err := s.c.entry(r)
+			e, _, err := s.c.decodeRest(h, rest)
 			if err != nil {
 				return false, err
 			}
@@ -162,11 +162,11 @@ func (s *branchScan) walkOldest(start *head) (list []entry.Entry, err error) {
 			return nil, err
 		}
 	}
-	err = s.walk(last, func(h *head, r row) (bool, error) {
+	err = s.walk(last, func(h *head, rest *columns) (bool, error) {
 		if h.seq < s.lo {
 			return false, nil
 		}
-		e, err := s.c.entry(r)
+		e, _, err := s.c.decodeRest(h, rest)
 		list = append(list, e)
 		return true, err
 	})
@@ -202,10 +202,10 @@ func (s *branchScan) search() (list []entry.Entry, err error) {
 // the next row of its own.
 const strays = 4
 
-// walk shows the rows of the path from a row to the root until visit returns false.
+// walk shows the rows of the path from a row to the root until visit returns false: the head, which is verified, and the columns after it.
 // Rows of one branch mostly follow each other in the table, so they are read as a
 // range; rows of others between them are stepped over while they are few.
-func (s *branchScan) walk(from *head, visit func(*head, row) (bool, error)) error {
+func (s *branchScan) walk(from *head, visit func(*head, *columns) (bool, error)) error {
 	next, depth, ended := from.seq, from.depth, false
 	for !ended {
 		at, missed := next, 0
@@ -214,14 +214,15 @@ func (s *branchScan) walk(from *head, visit func(*head, row) (bool, error)) erro
 				missed++
 				return missed < strays, nil
 			}
-			h, err := verifiedHead(r)
-			if err != nil {
+			cols := read(r, "entry")
+			h := readHead(cols)
+			if err := cols.damaged(); err != nil {
 				return false, err
 			}
 			if h.seq != next || h.depth != depth || !h.placed() {
 				return false, s.broken(fmt.Sprintf("seq %d at depth %d", next, depth), fmt.Sprintf("seq %d at depth %d", h.seq, h.depth))
 			}
-			more, err := visit(h, r)
+			more, err := visit(h, cols)
 			if err != nil || !more || h.parent == nil {
 				ended = true
 				return false, err

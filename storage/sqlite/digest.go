@@ -23,8 +23,12 @@ type digester struct {
 	gather [192]byte
 }
 
-func digestOf(table byte) (d digester) {
-	d.gather[0], d.n = table, 1
+// digesters are used again: the checksum has its input escape, and a scan takes two for each row.
+var digesters = sync.Pool{New: func() any { return new(digester) }}
+
+func digestOf(table byte) *digester {
+	d, _ := digesters.Get().(*digester)
+	d.crc, d.gather[0], d.n = 0, table, 1
 	return d
 }
 
@@ -65,22 +69,17 @@ func (d *digester) head(tag byte, n uint64) {
 
 func (d *digester) num(n int64) { d.head(tagInt, uint64(n)) }
 
-func (d *digester) text(s string) {
-	d.head(tagText, uint64(len(s)))
-	if !d.room(len(s)) {
-		d.crc = crc32.Update(d.crc, castagnoli(), []byte(s))
-		return
-	}
-	d.n += copy(d.gather[d.n:], s)
-}
+func (d *digester) text(s string) { long(d, tagText, s) }
 
-func (d *digester) blob(b []byte) {
-	d.head(tagBlob, uint64(len(b)))
-	if !d.room(len(b)) {
-		d.crc = crc32.Update(d.crc, castagnoli(), b)
+func (d *digester) blob(b []byte) { long(d, tagBlob, b) }
+
+func long[T string | []byte](d *digester, tag byte, v T) {
+	d.head(tag, uint64(len(v)))
+	if !d.room(len(v)) {
+		d.crc = crc32.Update(d.crc, castagnoli(), []byte(v))
 		return
 	}
-	d.n += copy(d.gather[d.n:], b)
+	d.n += copy(d.gather[d.n:], v)
 }
 
 // optNum is NULL when n is nil.
@@ -101,7 +100,10 @@ func (d *digester) optBlob(b []byte) {
 	d.blob(b)
 }
 
+// sum is the digest. The digester is given back, and is not touched again.
 func (d *digester) sum() int64 {
 	d.flush()
-	return int64(d.crc)
+	crc := d.crc
+	digesters.Put(d)
+	return int64(crc)
 }

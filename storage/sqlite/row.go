@@ -216,7 +216,7 @@ func verifiedHead(r row) (*head, error) {
 func (h *head) digest() int64 {
 	d := digestOf('e')
 	d.num(h.seq)
-	d.blob([]byte(h.id))
+	long(d, tagBlob, h.id)
 	d.optNum(h.parent)
 	d.num(h.depth)
 	d.optNum(h.jump)
@@ -244,13 +244,18 @@ func (c *conn) sized(r row) (entry.Entry, int, error) {
 	return e, n, err
 }
 
-func (c *conn) decodeEntry(r row) (_ *head, _ entry.Entry, size int, _ error) {
+func (c *conn) decodeEntry(r row) (*head, entry.Entry, int, error) {
 	cols := read(r, "entry")
 	h := readHead(cols)
-	stored := readStored(cols)
-	cols.verify(h.payload, stored.digest())
-	if cols.err != nil {
-		return h, entry.Entry{}, 0, cols.damaged()
+	e, size, err := c.decodeRest(h, cols)
+	return h, e, size, err
+}
+
+// decodeRest reads the columns that follow a head.
+func (c *conn) decodeRest(h *head, cols *columns) (_ entry.Entry, size int, _ error) {
+	stored, err := payloadOf(h, cols)
+	if err != nil {
+		return entry.Entry{}, 0, err
 	}
 	text, err := stored.whole(c, h.seq)
 	var v jsonv.Value
@@ -267,7 +272,7 @@ func (c *conn) decodeEntry(r row) (_ *head, _ entry.Entry, size int, _ error) {
 		cols.err = corrupt.New("sqlite.row", cols.subject(), "a payload that agrees with its columns",
 			fmt.Sprintf("%s at seq %d of kind %s", e.ID, e.Seq, e.Body.Kind()))
 	}
-	return h, e, len(text), cols.damaged()
+	return e, len(text), cols.damaged()
 }
 
 const usageColumns = "seq, id, digest, payload"

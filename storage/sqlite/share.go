@@ -112,10 +112,7 @@ func (c *conn) source(seq int64) (stored, error) {
 		return stored{}, corrupt.New("sqlite.shares", "share", fmt.Sprintf("an entry at seq %d", seq), "none")
 	}
 	cols := read(r, "entry")
-	h := readHead(cols)
-	s := readStored(cols)
-	cols.verify(h.payload, s.digest())
-	return s, cols.damaged()
+	return payloadOf(readHead(cols), cols)
 }
 
 // shareable reports whether a cell may hold messages of the session.
@@ -248,8 +245,8 @@ func (a *application) storeEntry(h *head, payload []byte) (stored, error) {
 		return stored{}, err
 	}
 	scan := branchScan{c: a.w}
-	err = scan.walk(from, func(at *head, r row) (bool, error) {
-		row, err := payloadOf(r)
+	err = scan.walk(from, func(at *head, rest *columns) (bool, error) {
+		row, err := payloadOf(at, rest)
 		if err != nil {
 			return false, err
 		}
@@ -272,11 +269,9 @@ func (a *application) storeCell(ns register.Namespace, value []byte) (stored, er
 	}
 	budget := 4 * len(value)
 	err := a.w.Each("SELECT "+entryColumns+" FROM entries e ORDER BY e.seq DESC", func(r row) (bool, error) {
-		h, err := verifiedHead(r)
-		if err != nil {
-			return false, err
-		}
-		row, err := payloadOf(r)
+		cols := read(r, "entry")
+		h := readHead(cols)
+		row, err := payloadOf(h, cols)
 		if err != nil {
 			return false, err
 		}
@@ -287,16 +282,11 @@ func (a *application) storeCell(ns register.Namespace, value []byte) (stored, er
 	return s.stored(), err
 }
 
-// payloadOf reads the payload of a row of entryColumns whose head was verified.
-func payloadOf(r row) (stored, error) {
-	c := read(r[headWidth:], "entry")
-	s := readStored(c)
-	if c.err == nil {
-		if declared, ok := r[headWidth-2].(int64); ok {
-			c.verify(declared, s.digest())
-		}
-	}
-	return s, c.damaged()
+// payloadOf reads the columns of the payload, which follow the head, and verifies them by it.
+func payloadOf(h *head, rest *columns) (stored, error) {
+	s := readStored(rest)
+	rest.verify(h.payload, s.digest())
+	return s, rest.damaged()
 }
 
 // span is where a value lies.
