@@ -125,19 +125,22 @@ func (s *branchScan) walkFrom(start *head) (list []entry.Entry, err error) {
 	if err != nil || from == nil || from.seq < s.lo {
 		return nil, err
 	}
-	return list, s.walk(from, func(h *head, rest *columns) (bool, error) {
-		if h.seq < s.lo {
-			return false, nil
+	return s.read(from, func(h *head) bool { return s.q.Kind == "" || s.q.Kind == h.kind })
+}
+
+// read decodes the rows of a walk that are wanted, down to the bound and up to the limit.
+func (s *branchScan) read(from *head, wanted func(*head) bool) ([]entry.Entry, error) {
+	var d decoder
+	n := 0
+	err := s.walk(from, func(h *head, rest *columns) (bool, error) {
+		if h.seq < s.lo || !wanted(h) {
+			return h.seq >= s.lo, nil
 		}
-		if s.q.Kind == "" || s.q.Kind == h.kind {
-			e, _, err := s.c.decodeRest(h, rest)
-			if err != nil {
-				return false, err
-			}
-			list = append(list, e)
-		}
-		return len(list) != s.limit, nil
+		u, err := s.c.payload(h, rest)
+		n++
+		return err == nil && d.add(u) && n != s.limit, err
 	})
+	return d.finish(err)
 }
 
 // walkOldest reads the rows of the bounds from the oldest on: it finds the newest
@@ -162,14 +165,7 @@ func (s *branchScan) walkOldest(start *head) (list []entry.Entry, err error) {
 			return nil, err
 		}
 	}
-	err = s.walk(last, func(h *head, rest *columns) (bool, error) {
-		if h.seq < s.lo {
-			return false, nil
-		}
-		e, _, err := s.c.decodeRest(h, rest)
-		list = append(list, e)
-		return true, err
-	})
+	list, err = s.read(last, func(*head) bool { return true })
 	slices.Reverse(list)
 	return list, err
 }

@@ -251,19 +251,38 @@ func (c *conn) decodeEntry(r row) (*head, entry.Entry, int, error) {
 	return h, e, size, err
 }
 
-// decodeRest reads the columns that follow a head.
-func (c *conn) decodeRest(h *head, cols *columns) (_ entry.Entry, size int, _ error) {
-	stored, err := payloadOf(h, cols)
+// decodeRest reads the columns that follow a head, and tells the bytes of the whole payload.
+func (c *conn) decodeRest(h *head, rest *columns) (entry.Entry, int, error) {
+	u, err := c.payload(h, rest)
 	if err != nil {
 		return entry.Entry{}, 0, err
 	}
-	text, err := stored.whole(c, h.seq)
-	var v jsonv.Value
-	if err == nil {
-		v, err = parse(text)
+	e, err := u.decode()
+	return e, len(u.text), err
+}
+
+// undecoded is a row whose columns are verified.
+type undecoded struct {
+	h    *head
+	cols *columns
+	text []byte // the whole payload
+}
+
+// payload reads the columns that follow a head, and what the payload shares with rows before it.
+func (c *conn) payload(h *head, rest *columns) (undecoded, error) {
+	stored, err := payloadOf(h, rest)
+	if err != nil {
+		return undecoded{}, err
 	}
+	text, err := stored.whole(c, h.seq)
+	rest.adopt(err)
+	return undecoded{h, rest, text}, rest.damaged()
+}
+
+func (u undecoded) decode() (e entry.Entry, _ error) {
+	h, cols := u.h, u.cols
+	v, err := parse(u.text)
 	cols.adopt(err)
-	var e entry.Entry
 	if cols.err == nil {
 		e, err = entry.Decode(v)
 		cols.adopt(err)
@@ -272,7 +291,7 @@ func (c *conn) decodeRest(h *head, cols *columns) (_ entry.Entry, size int, _ er
 		cols.err = corrupt.New("sqlite.row", cols.subject(), "a payload that agrees with its columns",
 			fmt.Sprintf("%s at seq %d of kind %s", e.ID, e.Seq, e.Body.Kind()))
 	}
-	return e, len(text), cols.damaged()
+	return e, cols.damaged()
 }
 
 const usageColumns = "seq, id, digest, payload"
