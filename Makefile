@@ -85,7 +85,7 @@ equivalence: ## the decoders of this tree against those of a revision: results, 
 oracle: ## our codecs against other libraries, which it downloads
 	cd internal/oracle && go vet ./... && go test -count=1 -rapid.checks=2000 ./...
 
-peers: ## comparison with other implementations, where they are present
+peers: ## whole processes beside those of another agent, which npm installs
 	@scripts/peers
 
 build: ## bin/loom, static and stripped

@@ -121,9 +121,9 @@ func version(loom, _ string) ([]row, error) {
 	return []row{{"loom version", spread(times), "<= 8 ms", m > 8*time.Millisecond}}, nil
 }
 
-// headless compares a turn with one tool call against a bare client that sends the
-// same two requests. A bare client takes 0.02 of pi's time, and the budget is 0.11
-// of pi's: 5.5 bare clients.
+// headless times a turn with one tool call, and beside it a bare client that sends the
+// same two requests: what a process must cost. The budget is a part of pi's time, which
+// peers compares with.
 func headless(loom, tmp string) ([]row, error) {
 	srv := httptest.NewServer(http.HandlerFunc(scripted))
 	defer srv.Close()
@@ -159,7 +159,7 @@ func headless(loom, tmp string) ([]row, error) {
 	return []row{
 		{"headless turn, one tool call, loopback model", spread(turns), "", false},
 		{"  a bare client, same requests, same run", spread(bares), "", false},
-		{"  turn / bare", fmt.Sprintf("%.1f", ratio), "<= 5.5", ratio > 5.5},
+		{"  turn / bare", fmt.Sprintf("%.1f", ratio), "", false},
 		{"  peak memory of the turn", fmt.Sprintf("%.1f MiB", float64(peak)/1024), "<= 40 MB", peak > 40_000},
 	}, nil
 }

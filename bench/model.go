@@ -51,6 +51,7 @@ func finish(w io.Writer, reason string) {
 	chunk(w, "{}", reason)
 	_, _ = fmt.Fprint(w, `data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"scripted","choices":[],"usage":{"prompt_tokens":100,"completion_tokens":10,"total_tokens":110}}`+"\n\ndata: [DONE]\n\n")
 }
+
 // bare is the least that a client must do: two requests, read to their ends.
 func bare(base string) {
 	for _, body := range []string{
