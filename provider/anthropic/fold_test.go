@@ -58,12 +58,7 @@ func answer(parts ...any) []byte {
 }
 
 // corpus is one stream for each thing that the dialect can say.
-var corpus = map[string]struct {
-	body []byte
-	want string // the content; for a failure what was kept
-	stop message.StopReason
-	fail provider.Class
-}{
+var corpus = dialecttest.Corpus{
 	"text": {answer(ping, said("0", "a"), finish("end_turn"), stopped), `"a"`, message.Stop, ""},
 	"text that came with its beginning": {answer(begins("0", `{"type":"text","text":"a"}`), delta("0", `{"type":"text_delta","text":"b"}`), ends("0"), finish("end_turn"), stopped),
 		`"ab"`, message.Stop, ""},
@@ -122,46 +117,16 @@ var corpus = map[string]struct {
 	"nothing":                         {nil, ``, "", provider.Disconnect},
 }
 
-func TestEveryThingThatTheDialectSays(t *testing.T) {
-	for name, c := range corpus {
-		t.Run(name, func(t *testing.T) {
-			a := dialecttest.Fold(New(), provider.Request{}, c.body)
-			dialecttest.Check(t.Errorf, a)
-			if c.fail == "" && a.Failure != nil {
-				t.Fatal(a.Failure)
-			}
-			if c.fail != "" && (a.Failure == nil || a.Failure.Class != c.fail) {
-				t.Fatalf("got %v, want the class %s", a.Failure, c.fail)
-			}
-			got := ""
-			if m := a.Kept(); m != nil {
-				got = dialecttest.Sketch(m.Content)
-			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("content (-want +got):\n%s", diff)
-			}
-			if a.Settled != nil && a.Settled.StopReason != c.stop {
-				t.Errorf("stop reason %s, want %s", a.Settled.StopReason, c.stop)
-			}
-		})
-	}
-}
-
-func streams() (all [][]byte) {
-	for _, c := range corpus {
-		all = append(all, c.body)
-	}
-	return all
-}
+func TestEveryThingThatTheDialectSays(t *testing.T) { corpus.Test(t, New()) }
 
 func TestEveryStreamHasOneOutcomeWhateverItsCut(t *testing.T) {
-	dialecttest.Streams(t, open, streams()...)
+	dialecttest.Streams(t, open, corpus.Streams()...)
 }
 
-func FuzzFold(f *testing.F) { dialecttest.Fuzz(f, open, streams()...) }
+func FuzzFold(f *testing.F) { dialecttest.Fuzz(f, open, corpus.Streams()...) }
 
 func TestARefusalNamesItsCategory(t *testing.T) {
-	a := dialecttest.Fold(New(), provider.Request{}, corpus["a refusal"].body)
+	a := dialecttest.Fold(New(), provider.Request{}, corpus["a refusal"].Body)
 	if a.Failure.Detail != "refusal cyber" || !strings.HasSuffix(a.Failure.Message, ": Not this") || a.Failure.Retryable() {
 		t.Errorf("%+v", a.Failure)
 	}

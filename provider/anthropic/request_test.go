@@ -229,7 +229,7 @@ func TestAModelIsAskedToReasonInTheFormOfItsGeneration(t *testing.T) {
 }
 
 func TestWhatTheProviderRanIsToldBackToItAlone(t *testing.T) {
-	folded := dialecttest.Fold(New(), provider.Request{Model: own}, corpus["what the provider ran"].body).Settled
+	folded := dialecttest.Fold(New(), provider.Request{Model: own}, corpus["what the provider ran"].Body).Settled
 	messages := []message.Message{user("a"), folded, user("b")}
 	body := string(grammar.Encode(provider.Request{Model: own, Messages: messages}))
 	for _, block := range []string{`{"type":"server_tool_use","id":"s","name":"search","input":{"q":1}}`, `{"type":"search_tool_result","tool_use_id":"s","content":[1]}`} {

@@ -35,12 +35,7 @@ func call(fields string) string { return `{"functionCall":{` + fields + `}}` }
 func stream(events ...string) []byte { return dialecttest.Stream(events...) }
 
 // corpus is one stream for each thing that the dialect can say.
-var corpus = map[string]struct {
-	body []byte
-	want string // the content; for a failure what was kept
-	stop message.StopReason
-	fail provider.Class
-}{
+var corpus = dialecttest.Corpus{
 	"text":                             {stream(parts(text("a")), parts(text("b")), finish("STOP", text(""))), `"ab"`, message.Stop, ""},
 	"text in one piece":                {stream(finish("STOP", text("a"))), `"a"`, message.Stop, ""},
 	"thoughts":                         {stream(parts(thought("t")), parts(thought("u")), finish("STOP", text("a"))), `(tu) "a"`, message.Stop, ""},
@@ -82,46 +77,16 @@ var corpus = map[string]struct {
 	"nothing":                          {nil, ``, "", provider.Disconnect},
 }
 
-func TestEveryThingThatTheDialectSays(t *testing.T) {
-	for name, c := range corpus {
-		t.Run(name, func(t *testing.T) {
-			a := dialecttest.Fold(New(), provider.Request{}, c.body)
-			dialecttest.Check(t.Errorf, a)
-			if c.fail == "" && a.Failure != nil {
-				t.Fatal(a.Failure)
-			}
-			if c.fail != "" && (a.Failure == nil || a.Failure.Class != c.fail) {
-				t.Fatalf("got %v, want the class %s", a.Failure, c.fail)
-			}
-			got := ""
-			if m := a.Kept(); m != nil {
-				got = dialecttest.Sketch(m.Content)
-			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("content (-want +got):\n%s", diff)
-			}
-			if a.Settled != nil && a.Settled.StopReason != c.stop {
-				t.Errorf("stop reason %s, want %s", a.Settled.StopReason, c.stop)
-			}
-		})
-	}
-}
-
-func streams() (all [][]byte) {
-	for _, c := range corpus {
-		all = append(all, c.body)
-	}
-	return all
-}
+func TestEveryThingThatTheDialectSays(t *testing.T) { corpus.Test(t, New()) }
 
 func TestEveryStreamHasOneOutcomeWhateverItsCut(t *testing.T) {
-	dialecttest.Streams(t, open, streams()...)
+	dialecttest.Streams(t, open, corpus.Streams()...)
 }
 
-func FuzzFold(f *testing.F) { dialecttest.Fuzz(f, open, streams()...) }
+func FuzzFold(f *testing.F) { dialecttest.Fuzz(f, open, corpus.Streams()...) }
 
 func TestAPromptThatWasRefusedSaysByWhat(t *testing.T) {
-	e := dialecttest.Fold(New(), provider.Request{}, corpus["a prompt that was refused"].body).Failure
+	e := dialecttest.Fold(New(), provider.Request{}, corpus["a prompt that was refused"].Body).Failure
 	if e.Detail != "BLOCKED_PROHIBITED_CONTENT" || e.Retryable() || e.Partial == nil || e.Partial.Usage.Input != 7 {
 		t.Errorf("%+v", e)
 	}

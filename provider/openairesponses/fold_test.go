@@ -62,12 +62,7 @@ func stream(events ...string) []byte {
 const begunText = `{"type":"message","id":"m","role":"assistant","content":[]}`
 
 // corpus is one stream for each thing that the dialect can say.
-var corpus = map[string]struct {
-	body []byte
-	want string // the content; for a failure what was kept
-	stop message.StopReason
-	fail provider.Class
-}{
+var corpus = dialecttest.Corpus{
 	"text":                               {stream(added("0", begunText), delta("0", "a"), delta("0", "b"), event("output_text.done", "0", `,"text":"ab"`), done("0", textOf("ab")), completed, mark), `"ab"#{"id":"m"}`, message.Stop, ""},
 	"text that came at its end":          {stream(added("0", begunText), done("0", textOf("ab")), completed), `"ab"#{"id":"m"}`, message.Stop, ""},
 	"text whose deltas were abridged":    {stream(added("0", begunText), delta("0", "a"), event("output_text.done", "0", `,"text":"abc"`), done("0", textOf("abc")), completed), `"abc"#{"id":"m"}`, message.Stop, ""},
@@ -132,43 +127,13 @@ func numbered(n int64, e string) string {
 	return v.With("sequence_number", jsonv.Num(n)).String()
 }
 
-func TestEveryThingThatTheDialectSays(t *testing.T) {
-	for name, c := range corpus {
-		t.Run(name, func(t *testing.T) {
-			a := dialecttest.Fold(New(), provider.Request{}, c.body)
-			dialecttest.Check(t.Errorf, a)
-			if c.fail == "" && a.Failure != nil {
-				t.Fatal(a.Failure)
-			}
-			if c.fail != "" && (a.Failure == nil || a.Failure.Class != c.fail) {
-				t.Fatalf("got %v, want the class %s", a.Failure, c.fail)
-			}
-			got := ""
-			if m := a.Kept(); m != nil {
-				got = dialecttest.Sketch(m.Content)
-			}
-			if diff := cmp.Diff(c.want, got); diff != "" {
-				t.Errorf("content (-want +got):\n%s", diff)
-			}
-			if a.Settled != nil && a.Settled.StopReason != c.stop {
-				t.Errorf("stop reason %s, want %s", a.Settled.StopReason, c.stop)
-			}
-		})
-	}
-}
-
-func streams() (all [][]byte) {
-	for _, c := range corpus {
-		all = append(all, c.body)
-	}
-	return all
-}
+func TestEveryThingThatTheDialectSays(t *testing.T) { corpus.Test(t, New()) }
 
 func TestEveryStreamHasOneOutcomeWhateverItsCut(t *testing.T) {
-	dialecttest.Streams(t, open, streams()...)
+	dialecttest.Streams(t, open, corpus.Streams()...)
 }
 
-func FuzzFold(f *testing.F) { dialecttest.Fuzz(f, open, streams()...) }
+func FuzzFold(f *testing.F) { dialecttest.Fuzz(f, open, corpus.Streams()...) }
 
 // TestAStreamThatIsAttachedToAgainRepeatsNothing cuts a stream anywhere and goes on with what a second attachment replays from the start.
 func TestAStreamThatIsAttachedToAgainRepeatsNothing(t *testing.T) {
