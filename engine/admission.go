@@ -100,7 +100,7 @@ func (e *Engine) admit(strand string, msg message.Message, p Prompt) (Receipt, e
 		return Receipt{}, err
 	}
 	run, _ := op.Intent.(machine.RunIntent) // what was accepted is a run, and the prompt is its last
-	return Receipt{Op: op.ID, Entry: run.PromptEntryIDs[len(run.PromptEntryIDs)-1], Seq: r.Seqs[len(r.Seqs)-1]}, nil
+	return Receipt{Op: op.ID, Entry: run.PromptEntryIDs[len(run.PromptEntryIDs)-1], Seq: r.Newest()}, nil
 }
 
 func noStrand(name string) error { return fmt.Errorf("there is no strand %q in this session", name) }
@@ -152,11 +152,11 @@ func (e *Engine) enqueue(strand string, state session.Cell[machine.StrandState],
 	if err != nil {
 		return Receipt{}, err
 	}
-	r, err := e.writer.commit(t, nil, nil)
+	r, err := e.writer.commit(t, nil, QueueChanged{strand})
 	if err != nil {
 		return Receipt{}, err
 	}
-	return Receipt{Queued: true, Op: taken, Entry: i, Seq: r.Seqs[len(r.Seqs)-1]}, nil
+	return Receipt{Queued: true, Op: taken, Entry: i, Seq: r.Newest()}, nil
 }
 
 // moved says that a plan was made from a state of the strand that is past.

@@ -277,7 +277,7 @@ func (d *Driver) step(spawn func(func())) (Pass, error) {
 	l.in.Observation = r.what
 	switch a := machine.NextAction(l.op, l.st, l.in).(type) {
 	case machine.Transition:
-		return d.commit(a.Step, a.Tx, r, d.retryFact(l.op.ID, a.Next), nil)
+		return d.commit(a.Step, a.Tx, r, d.entailed(a.Step, l.op.ID, a.Next), nil)
 	case machine.Dispatch:
 		return d.commit(a.Step, a.Tx, r, nil, func() { d.start(spawn, l, a.Effect, r.take()) })
 	case machine.Finish:
@@ -343,6 +343,17 @@ func (d *Driver) commit(step machine.Step, t tx.Tx, r *report, told Fact, then f
 	r.release() // the plan had no use for it: the run was aborted in between
 	return Pass{Progress: Moved, Step: step}, nil
 }
+
+// entailed is what watchers are told of a transition; nil for most.
+func (d *Driver) entailed(step machine.Step, op id.OpID, next machine.State) Fact {
+	if slices.Contains(takes, step) {
+		return QueueChanged{d.strand}
+	}
+	return d.retryFact(op, next)
+}
+
+// takes are the steps that put queued input into the conversation.
+var takes = []machine.Step{machine.StepPlaceSteering, machine.StepPlaceFollowUps, machine.StepDrainSteering, machine.StepDrainFollowUps}
 
 // retryFact tells watchers of a wait that a transition begins; nil for others.
 func (d *Driver) retryFact(op id.OpID, next machine.State) Fact {

@@ -75,6 +75,10 @@ type RunPaused struct {
 	Pauses []machine.Pause
 }
 
+// QueueChanged: input waits for a strand, or does not any more. Read from the store
+// what does.
+type QueueChanged struct{ Strand string }
+
 // Committed: rows or registers changed; read from the store what is new.
 type Committed struct {
 	FirstSeq, LastSeq int64
@@ -140,6 +144,7 @@ func (ToolCallDelta) fact()     {}
 func (ToolOutput) fact()        {}
 func (RetryScheduled) fact()    {}
 func (RunPaused) fact()         {}
+func (QueueChanged) fact()      {}
 func (Committed) fact()         {}
 func (RunFinished) fact()       {}
 func (OperationStarted) fact()  {}

@@ -92,54 +92,55 @@ func (e *Engine) Queue(strand string) ([]QueuedInput, error) {
 }
 
 // EditQueued replaces what queued input says. Only its author may, and only as it
-// stood at seq.
-func (e *Engine) EditQueued(strand string, i id.EntryID, seq int64, author *message.Origin, content []message.UserBlock) error {
+// stood at seq. It returns the seq of the change.
+func (e *Engine) EditQueued(strand string, i id.EntryID, seq int64, author *message.Origin, content []message.UserBlock) (edited int64, err error) {
 	if !slices.ContainsFunc(content, saysSomething) {
-		return machine.ErrInvalidMessage
+		return 0, machine.ErrInvalidMessage
 	}
 	now, err := e.standing(strand)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if !slices.ContainsFunc(now.list(), func(q machine.Queued) bool { return q.ID == i }) {
-		return machine.ErrNotPending
+		return 0, machine.ErrNotPending
 	}
 	c, ok, err := e.cfg.Session.PendingEntry(i)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	if !ok || c.Seq != seq {
-		return ErrQueueMoved
+		return 0, ErrQueueMoved
 	}
 	t, err := machine.Edit(i, c.Value, seq, author, content)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	_, err = e.writer.commit(t, nil, nil)
+	r, err := e.writer.commit(t, nil, QueueChanged{strand})
 	if _, stale := errors.AsType[*tx.StaleExpectation](err); stale {
-		return ErrQueueMoved
+		return 0, ErrQueueMoved
 	}
-	return err
+	return r.Newest(), err
 }
 
-// Withdraw removes queued input. What was taken already is machine.ErrNotPending.
-func (e *Engine) Withdraw(strand string, i id.EntryID) error {
+// Withdraw removes queued input. What was taken already is machine.ErrNotPending. It
+// returns the seq of the change.
+func (e *Engine) Withdraw(strand string, i id.EntryID) (withdrawn int64, err error) {
 	for range admissionTries {
 		now, err := e.standing(strand)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		t, err := machine.WithdrawNextRun(strand, now.state.Value, now.state.Seq, i)
 		if err != nil && now.st != nil {
 			t, err = machine.Withdraw(now.op, now.st.Value, now.st.Seq, i)
 		}
 		if err != nil {
-			return err
+			return 0, err
 		}
-		_, err = e.writer.commit(t, nil, nil)
+		r, err := e.writer.commit(t, nil, QueueChanged{strand})
 		if _, stale := errors.AsType[*tx.StaleExpectation](err); !stale {
-			return err
+			return r.Newest(), err
 		}
 	}
-	return tooFast(strand)
+	return 0, tooFast(strand)
 }

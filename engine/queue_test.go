@@ -185,7 +185,8 @@ func TestQueuedInputIsEditedByItsAuthorAsItWasSeen(t *testing.T) {
 	}
 	seen := all[0].Seq
 	edit := func(seq int64, author *message.Origin, s string) error {
-		return e.EditQueued(session.MainStrand, r.Entry, seq, author, []message.UserBlock{message.Text{Text: s}})
+		_, err := e.EditQueued(session.MainStrand, r.Entry, seq, author, []message.UserBlock{message.Text{Text: s}})
+		return err
 	}
 	if err := edit(seen, &bob, "stolen"); !errors.Is(err, machine.ErrNotAuthor) {
 		t.Errorf("another author: %v", err)
@@ -208,7 +209,7 @@ func TestQueuedInputIsEditedByItsAuthorAsItWasSeen(t *testing.T) {
 	if err := edit(all[0].Seq, &ann, "too late"); !errors.Is(err, machine.ErrNotPending) {
 		t.Errorf("an edit of what was taken: %v", err)
 	}
-	if err := e.Withdraw(session.MainStrand, r.Entry); !errors.Is(err, machine.ErrNotPending) {
+	if _, err := e.Withdraw(session.MainStrand, r.Entry); !errors.Is(err, machine.ErrNotPending) {
 		t.Errorf("a withdrawal of what was taken: %v", err)
 	}
 }
@@ -218,7 +219,7 @@ func TestWithdrawnInputIsNeverTaken(t *testing.T) {
 	e, d := undriven(t, w, say("one"), say("two"))
 	send(t, e, text("go"))
 	follow, steer := send(t, e, text("follow-up")), send(t, e, steering("steering"))
-	if err := e.Withdraw(session.MainStrand, steer.Entry); err != nil {
+	if _, err := e.Withdraw(session.MainStrand, steer.Entry); err != nil {
 		t.Fatal(err)
 	}
 	if _, _, err := e.Abort(session.MainStrand); err != nil {
@@ -226,10 +227,10 @@ func TestWithdrawnInputIsNeverTaken(t *testing.T) {
 	}
 	late := send(t, e, text("late"))
 	for _, i := range []engine.Receipt{follow, late} {
-		if err := e.Withdraw(session.MainStrand, i.Entry); err != nil {
+		if _, err := e.Withdraw(session.MainStrand, i.Entry); err != nil {
 			t.Fatal(err)
 		}
-		if err := e.Withdraw(session.MainStrand, i.Entry); !errors.Is(err, machine.ErrNotPending) {
+		if _, err := e.Withdraw(session.MainStrand, i.Entry); !errors.Is(err, machine.ErrNotPending) {
 			t.Errorf("withdrawn twice: %v", err)
 		}
 	}

@@ -391,11 +391,11 @@ func (l *life) takeBack(strand, text string) {
 				continue
 			}
 			if message.TextOf(u.Content) == text {
-				if err := l.e.EditQueued(strand, q.ID, q.Seq, nil, said(text+", edited").Content); err != nil {
+				if _, err := l.e.EditQueued(strand, q.ID, q.Seq, nil, said(text+", edited").Content); err != nil {
 					return err
 				}
 			}
-			if err := l.e.Withdraw(strand, q.ID); err != nil {
+			if _, err := l.e.Withdraw(strand, q.ID); err != nil {
 				return err
 			}
 			l.s.saw("withdrawn input")

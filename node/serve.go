@@ -128,7 +128,7 @@ func (s *served) Prompt(_ context.Context, q server.Prompt) (engine.Receipt, err
 		turns = s.maxTurns
 	}
 	r, err := s.slot.Prompt(Opening{Mode: mode, Model: q.Model}, q.Strand, engine.Prompt{
-		Content: []message.UserBlock{message.Text{Text: q.Text}}, MaxTurns: turns,
+		Content: []message.UserBlock{message.Text{Text: q.Text}}, MaxTurns: turns, Delivery: q.Delivery,
 	})
 	return r, s.slot.node.home.refuse(err)
 }
@@ -143,6 +143,31 @@ func (s *served) Resume(_ context.Context, q server.Resume) (id.OpID, bool, erro
 	}
 	op, ok, err := s.slot.Resume(Opening{Mode: mode}, q.Strand)
 	return op, ok, s.slot.node.home.refuse(err)
+}
+
+// EditQueued implements server.Resident. Input waits in a session that nobody has open,
+// too: it is changed there without anything being run.
+func (s *served) EditQueued(_ context.Context, row server.QueuedRow, text string) (seq int64, err error) {
+	err = s.slot.lend(func(e *engine.Engine) error {
+		seq, err = e.EditQueued(row.Strand, row.ID, row.Seq, nil, []message.UserBlock{message.Text{Text: text}})
+		return err
+	})
+	return seq, s.slot.node.home.refuse(err)
+}
+
+// Withdraw implements server.Resident.
+func (s *served) Withdraw(_ context.Context, row server.QueuedRow) (seq int64, err error) {
+	err = s.slot.lend(func(e *engine.Engine) error {
+		seq, err = e.Withdraw(row.Strand, row.ID)
+		return err
+	})
+	return seq, s.slot.node.home.refuse(err)
+}
+
+// Configure implements server.Resident.
+func (s *served) Configure(_ context.Context, strand string, c server.Configuring) (server.Configured, error) {
+	out, err := s.slot.Configure(strand, c)
+	return out, s.slot.node.home.refuse(err)
 }
 
 func (s *served) Abort(strand string) (id.OpID, bool, error) { return s.slot.Abort(strand) }
@@ -271,6 +296,12 @@ func (s *slotSource) Path(from, to id.EntryID, known func(id.EntryID) bool) ([]i
 }
 
 func (s *slotSource) Jobs() ([]server.JobRow, error) { return through(s, server.Source.Jobs) }
+
+func (s *slotSource) Queued() ([]server.QueuedRow, error) { return through(s, server.Source.Queued) }
+
+func (s *slotSource) Has(i id.EntryID) (bool, error) {
+	return through(s, func(src server.Source) (bool, error) { return src.Has(i) })
+}
 
 func (s *slotSource) Newest(limit int) ([]entry.Entry, error) {
 	return through(s, func(src server.Source) ([]entry.Entry, error) { return src.Newest(limit) })

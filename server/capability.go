@@ -12,7 +12,7 @@ var mintedKinds = []wire.Kind{
 	wire.KindReasoningEnd, wire.KindToolCallDelta, wire.KindToolCall, wire.KindToolDisclosure, wire.KindToolProgress,
 	wire.KindToolResult, wire.KindTurnEnd, wire.KindLastTurnUsage, wire.KindRetry, wire.KindCompactionBoundary,
 	wire.KindBranchSummary, wire.KindRunEnd, wire.KindRunStopped, wire.KindNotice,
-	wire.KindTaskStarted, wire.KindTaskNotification, wire.KindBackground,
+	wire.KindTaskStarted, wire.KindTaskNotification, wire.KindBackground, wire.KindQueue, wire.KindInputTaken,
 }
 
 // probe says that the server is there, and which one.
@@ -35,7 +35,7 @@ func (s *Server) capabilities() wire.Capabilities {
 		Probe: s.probe(), Frames: mintedKinds, Requests: s.handled,
 		PermissionModes: wire.FactOf(about.Modes),
 		Idempotency:     wire.FactOf(wire.IdempotencyFace{Scope: "process", Keys: new(int64(rememberedKeys))}),
-		Queue:           wire.FactOf(wire.QueueFace{Lanes: []words.QueueLane{words.LaneFollowUp, words.LaneNextRun}}),
+		Queue:           wire.FactOf(wire.QueueFace{Lanes: []words.QueueLane{words.LaneSteer, words.LaneFollowUp, words.LaneNextRun}, Editable: true}),
 		ExecutionLane:   wire.FactOf(wire.ExecutionLane{Kind: "local"}),
 
 		Approvals: wire.None[wire.ApprovalsFace](), ApprovalsLive: wire.None[wire.ApprovalsStreamFace](), Rules: wire.None[wire.RulesFace](),

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,6 +63,21 @@ func newFakeSession(t interface{ Fatal(...any) }, seed uint64) *fakeSession {
 	}
 	f.info = Info{Session: f.self, Status: Idle, Cwd: new("/repo")}
 	return f
+}
+
+func (f *fakeSession) EditQueued(_ context.Context, row QueuedRow, text string) (int64, error) {
+	f.moves = append(f.moves, "edit "+row.ID.String()+" "+text)
+	return row.Seq + 1, f.fail
+}
+
+func (f *fakeSession) Configure(_ context.Context, strand string, c Configuring) (Configured, error) {
+	f.moves = append(f.moves, "configure "+strand)
+	return Configured{Provider: "p", ModelID: *cmp.Or(c.Model, new("m")), Mode: words.ModeDefault, Seq: 7}, f.fail
+}
+
+func (f *fakeSession) Withdraw(_ context.Context, row QueuedRow) (int64, error) {
+	f.moves = append(f.moves, "withdraw "+row.ID.String())
+	return row.Seq + 1, f.fail
 }
 
 func (f *fakeSession) commit(before, after engine.Fact, writes ...tx.Write) tx.Result {

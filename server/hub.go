@@ -69,8 +69,12 @@ func (h *hub) observe(f engine.Fact) {
 		} else {
 			h.began(l)
 		}
+		h.input(true)
 	case engine.RunFinished:
 		h.beside(f.Strand, id.OpID{}, "")
+		h.input(true)
+	case engine.QueueChanged:
+		h.input(false)
 	case engine.JobChanged:
 		h.beside("", id.OpID{}, f.Started)
 	case engine.StrandStopped:
@@ -110,6 +114,14 @@ func (h *hub) beside(strand string, op id.OpID, started string) {
 	}
 	for q := range h.queues {
 		q.level(leveled{strand: strand, op: op, beside: true, job: started})
+	}
+}
+
+// input tells that what waits for the strands changed, or with maybe that some of it
+// may have been taken. The caller holds mu.
+func (h *hub) input(maybe bool) {
+	for q := range h.queues {
+		q.level(leveled{input: true, maybe: maybe})
 	}
 }
 

@@ -65,6 +65,11 @@ type Resident interface {
 	Reader
 	ID() id.SessionID
 	Prompt(ctx context.Context, q Prompt) (engine.Receipt, error)
+	// EditQueued replaces what input says that waits, as it was read, and Withdraw takes
+	// it out. Both return the seq of the change; what was taken meanwhile is
+	// machine.ErrNotPending, what was changed engine.ErrQueueMoved.
+	EditQueued(ctx context.Context, row QueuedRow, text string) (seq int64, err error)
+	Withdraw(ctx context.Context, row QueuedRow) (seq int64, err error)
 	// Resume lets an interrupted operation go on; ok is false when there is none.
 	Resume(ctx context.Context, q Resume) (op id.OpID, ok bool, err error)
 	// Abort stops the running operation of a strand; ok is false when there is
@@ -88,6 +93,8 @@ type Resident interface {
 	// WriteRule writes a rule, or removes one; the error is a [*RuleRefused] when the rule
 	// or its place is wrong.
 	WriteRule(ctx context.Context, q Rule, remove bool) (Ruled, error)
+	// Configure changes what the next step of a strand uses, and returns all of it.
+	Configure(ctx context.Context, strand string, c Configuring) (Configured, error)
 	// Current is the operation that a strand works on.
 	Current(strand string) (op id.OpID, ok bool, err error)
 	// Level is what a strand runs with.
@@ -134,6 +141,7 @@ type Prompt struct {
 	MaxTurns *int64
 	Model    *string
 	Mode     *string
+	Delivery engine.Delivery // to a strand that works
 }
 
 // Resume lets a strand go on. What is nil stays as the session has it.
@@ -141,6 +149,22 @@ type Resume struct {
 	Strand   string
 	MaxTurns *int64
 	Mode     *string
+}
+
+// Configuring is a change of what a strand's next step uses. What is nil stays.
+type Configuring struct {
+	Model         *string
+	ThinkingLevel *words.ThinkingLevel
+	ActiveTools   []string // none of them is not nil
+}
+
+// Configured is what a strand's next step uses.
+type Configured struct {
+	Provider, ModelID string
+	Mode              words.PermissionMode
+	ThinkingLevel     words.ThinkingLevel
+	ActiveTools       []string
+	Seq               int64 // of its last change
 }
 
 // Level is what a run runs with.

@@ -33,6 +33,9 @@ type leveled struct {
 	// may be absent.
 	beside bool
 	job    string
+
+	// Input that waits changed, or may have: with maybe only where some was stated.
+	input, maybe bool
 }
 
 // queue is what waits for one subscriber. The one who fills it never waits: live

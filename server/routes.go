@@ -22,6 +22,12 @@ func (s *Server) routes() {
 	handle(s, wire.GetSessions, s.getSessions)
 	handle(s, wire.GetPage, s.getPage)
 	handle(s, wire.PostPrompt, s.postPrompt)
+	handle(s, wire.PostSteer, s.postSteer)
+	handle(s, wire.PostFollowUp, s.postFollowUp)
+	handle(s, wire.PostQueueEdit, s.postQueueEdit)
+	handle(s, wire.PostQueueCancel, s.postQueueCancel)
+	handle(s, wire.PostConfig, s.postConfig)
+	handle(s, wire.PostModel, s.postModel)
 	handle(s, wire.PostResume, s.postResume)
 	handle(s, wire.PostAbort, s.postAbort)
 	handle(s, wire.PostCheck, s.postCheck)
@@ -318,11 +324,7 @@ func (s *Server) postPrompt(r *http.Request, q wire.Prompt) (none wire.Prompted,
 	if err != nil {
 		return none, err
 	}
-	receipt := wire.Prompted{Status: wire.Admitted, Operation: got.Op, Seq: got.Seq}
-	if got.Queued {
-		receipt.Status = wire.Queued
-	}
-	return receipt, nil
+	return prompted(got), nil
 }
 
 func (s *Server) postResume(r *http.Request, q wire.Resume) (receipt wire.Resumed, err error) {

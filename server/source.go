@@ -37,6 +37,11 @@ type Source interface {
 	Path(from, to id.EntryID, known func(id.EntryID) bool) ([]id.EntryID, error)
 	// Jobs returns the jobs, by ascending seq of their last change.
 	Jobs() ([]JobRow, error)
+	// Queued returns the input that waits for the strands, in the order in which each
+	// queue is taken.
+	Queued() ([]QueuedRow, error)
+	// Has reports whether a row is there.
+	Has(id.EntryID) (bool, error)
 	// Newest returns the newest rows, the newest first: at most limit, and fewer, with
 	// at least one, when they are large.
 	Newest(limit int) ([]entry.Entry, error)
@@ -330,6 +335,57 @@ func (s sessionSource) Path(from, to id.EntryID, known func(id.EntryID) bool) (o
 		}
 	}
 	return out, nil
+}
+
+// Queued reads the queues of every strand, and of what it works on, from one state.
+func (s sessionSource) Queued() (out []QueuedRow, err error) {
+	err = s.session.Within(func(v *session.View) error {
+		strands, err := v.Strands()
+		for _, strand := range strands {
+			if err != nil {
+				return err
+			}
+			var rows []QueuedRow
+			rows, err = queuedOf(v, strand)
+			out = append(out, rows...)
+		}
+		return err
+	})
+	return out, err
+}
+
+func queuedOf(v *session.View, strand string) (out []QueuedRow, err error) {
+	state, _, err := v.StrandState(strand)
+	if err != nil {
+		return nil, err
+	}
+	var open *machine.State
+	if op := state.Value.CurrentOperation; !op.IsZero() {
+		st, ok, err := v.OpState(op)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			open = &st.Value
+		}
+	}
+	for _, q := range machine.List(state.Value, open) {
+		c, ok, err := v.PendingEntry(q.ID)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			out = append(out, QueuedRow{Strand: strand, Seq: c.Seq, Queue: q.Queue, ID: q.ID, Body: c.Value})
+		}
+	}
+	return out, nil
+}
+
+// Has implements Source.
+func (s sessionSource) Has(i id.EntryID) (bool, error) {
+	rows, err := s.session.Rows().Entries(i)
+	_, ok := rows[i]
+	return ok, err
 }
 
 // Jobs reads the records of jobs.

@@ -76,10 +76,11 @@ type subscriber struct {
 	hub       *hub
 	minted    minted
 	queue     *queue
-	cursor    wire.Cursor       // behind the newest replay frame that was written
-	stated    map[string]stated // of each strand, the newest run start that was written
-	tasks     string            // the key of the newest background that was written
-	following bool              // what is replayed was just committed
+	cursor    wire.Cursor           // behind the newest replay frame that was written
+	stated    map[string]stated     // of each strand, the newest run start that was written
+	tasks     string                // the key of the newest background that was written
+	waiting   map[string]wire.Queue // of each strand, the input that was stated to wait
+	following bool                  // what is replayed was just committed
 	out       http.ResponseWriter
 	rc        *http.ResponseController
 	buf       []byte
@@ -261,7 +262,7 @@ func (s *subscriber) levels() ([]leveled, error) {
 			out = append(out, leveled{strand: c.Strand, op: c.Op})
 		}
 	}
-	return append(out, leveled{beside: true}), nil
+	return append(out, leveled{beside: true}, leveled{input: true}), nil
 }
 
 // level states one level, unless it is the one stated last.
@@ -276,6 +277,12 @@ func (s *subscriber) level(l leveled) error {
 	}
 	if l.beside {
 		return s.besides(l)
+	}
+	if l.input {
+		if l.maybe && len(s.waiting) == 0 {
+			return nil
+		}
+		return s.inputs()
 	}
 	if l.op == s.stated[l.strand].op {
 		return nil

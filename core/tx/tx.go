@@ -99,6 +99,14 @@ type Result struct {
 	Timestamp int64   // Unix ms, stamped into every entry
 }
 
+// Newest is the seq of the last write; 0 when there was none.
+func (r Result) Newest() int64 {
+	if len(r.Seqs) == 0 {
+		return 0
+	}
+	return r.Seqs[len(r.Seqs)-1]
+}
+
 // StaleExpectation: a cell moved since it was read. Reload and plan again.
 type StaleExpectation struct{ Failed Expectation }
 

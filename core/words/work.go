@@ -82,7 +82,7 @@ const (
 
 // QueueLanes is the closed set.
 var QueueLanes = of("how queued input reaches a strand",
-	planned(LaneSteer),
+	minted(LaneSteer, "server"),
 	minted(LaneFollowUp, "server"),
 	minted(LaneNextRun, "server"),
 )

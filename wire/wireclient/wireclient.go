@@ -132,6 +132,42 @@ func (c *Client) Prompt(ctx context.Context, s id.SessionID, q wire.Prompt) (wir
 	return ask(ctx, c, "prompt", wire.PostPrompt, s, q)
 }
 
+// Steer puts a text into what a strand works on, before its next request.
+func (c *Client) Steer(ctx context.Context, s id.SessionID, q wire.Steer) (wire.Prompted, error) {
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "steer", wire.PostSteer, s, q)
+}
+
+// FollowUp puts a text into what a strand works on, for when it would end.
+func (c *Client) FollowUp(ctx context.Context, s id.SessionID, q wire.FollowUp) (wire.Prompted, error) {
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "follow up", wire.PostFollowUp, s, q)
+}
+
+// EditQueued replaces the text of an input that waits.
+func (c *Client) EditQueued(ctx context.Context, s id.SessionID, q wire.QueueEdit) (wire.QueueReceipt, error) {
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "edit the input", wire.PostQueueEdit, s, q)
+}
+
+// CancelQueued takes an input out that waits.
+func (c *Client) CancelQueued(ctx context.Context, s id.SessionID, q wire.QueueCancel) (wire.QueueReceipt, error) {
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "take the input out", wire.PostQueueCancel, s, q)
+}
+
+// Configure changes what the next step of a strand uses.
+func (c *Client) Configure(ctx context.Context, s id.SessionID, q wire.Configure) (wire.Configured, error) {
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "configure", wire.PostConfig, s, q)
+}
+
+// SetModel changes the model of a strand.
+func (c *Client) SetModel(ctx context.Context, s id.SessionID, q wire.SetModel) (wire.Configured, error) {
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "set the model", wire.PostModel, s, q)
+}
+
 // Resume asks to finish an interrupted operation.
 func (c *Client) Resume(ctx context.Context, s id.SessionID, q wire.Resume) (wire.Resumed, error) {
 	q.Key = keyed(q.Key)
