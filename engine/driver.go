@@ -277,7 +277,11 @@ func (d *Driver) step(spawn func(func())) (Pass, error) {
 	l.in.Observation = r.what
 	switch a := machine.NextAction(l.op, l.st, l.in).(type) {
 	case machine.Transition:
-		return d.commit(a.Step, a.Tx, r, d.entailed(a.Step, l.op.ID, a.Next), nil)
+		told := d.entailed(a.Step, l.op.ID, a.Next)
+		if told == nil {
+			told = gatesFact(l.op, l.st, a.Next, l.in.Now)
+		}
+		return d.commit(a.Step, a.Tx, r, told, nil)
 	case machine.Dispatch:
 		return d.commit(a.Step, a.Tx, r, nil, func() { d.start(spawn, l, a.Effect, r.take()) })
 	case machine.Finish:

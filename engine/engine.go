@@ -232,8 +232,10 @@ func (e *Engine) Abort(strand string) (op id.OpID, ok bool, err error) {
 		if !found {
 			continue
 		}
-		if t, changed := machine.RequestAbort(meta, st.Value, st.Seq, e.cfg.Clock()); changed {
-			_, err = e.writer.commit(t, nil, nil)
+		now := e.cfg.Clock()
+		if t, changed := machine.RequestAbort(meta, st.Value, st.Seq, now); changed {
+			next, _ := machine.StateIn(t, op)
+			_, err = e.writer.commit(t, nil, gatesFact(meta, st.Value, next, now))
 			if _, stale := errors.AsType[*tx.StaleExpectation](err); stale {
 				continue
 			}

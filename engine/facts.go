@@ -79,6 +79,14 @@ type RunPaused struct {
 // what does.
 type QueueChanged struct{ Strand string }
 
+// GatesChanged: what a run waits for a person about changed. Closed are the questions
+// that it waits for no longer.
+type GatesChanged struct {
+	Strand string
+	Op     id.OpID
+	Closed []machine.ClosedGate
+}
+
 // Committed: rows or registers changed; read from the store what is new.
 type Committed struct {
 	FirstSeq, LastSeq int64
@@ -145,6 +153,7 @@ func (ToolOutput) fact()        {}
 func (RetryScheduled) fact()    {}
 func (RunPaused) fact()         {}
 func (QueueChanged) fact()      {}
+func (GatesChanged) fact()      {}
 func (Committed) fact()         {}
 func (RunFinished) fact()       {}
 func (OperationStarted) fact()  {}

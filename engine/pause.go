@@ -3,11 +3,14 @@ package engine
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/message"
+	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/session"
 )
 
 // Paused says that a run waits for a person and for nothing else. It is no end:
@@ -31,35 +34,98 @@ func (e *Engine) Pauses(strand string) ([]machine.Pause, error) {
 	return machine.Pauses(now.st.Value), nil
 }
 
-// Answer records what a person decided, by the gate that they saw. The first
-// answer wins; a later one, and one that fits no open question, is refused with
-// machine.ErrNoSuchGate or machine.ErrWrongAnswer and changes nothing.
+// Answer is [Engine.Decide] for who needs no receipt.
 func (e *Engine) Answer(strand, gate string, d machine.Decision, by *message.Origin) error {
+	_, err := e.Decide(strand, gate, d, by)
+	return err
+}
+
+// Answered is the receipt of a decision.
+type Answered struct {
+	Op  id.OpID
+	Seq int64 // of the commit
+}
+
+// Decide records what a person decided, by the gate that they saw. The first answer
+// wins; a later one, and one that fits no open question, is refused with
+// machine.ErrNoSuchGate, machine.ErrWrongAnswer or machine.ErrLifetime and changes
+// nothing.
+func (e *Engine) Decide(strand, gate string, d machine.Decision, by *message.Origin) (none Answered, err error) {
 	if err := e.usable(strand); err != nil {
-		return err
+		return none, err
 	}
 	for range admissionTries {
 		now, err := e.standing(strand)
 		if err != nil {
-			return err
+			return none, err
 		}
 		if now.st == nil {
-			return machine.ErrNoSuchGate
+			return none, machine.ErrNoSuchGate
 		}
-		t, err := machine.Answer(now.op, now.st.Value, now.st.Seq, e.cfg.Clock(), gate, d, by)
+		at := e.cfg.Clock()
+		t, err := machine.Answer(now.op, now.st.Value, now.st.Seq, at, gate, d, by)
 		if err != nil {
-			return err
+			return none, err
 		}
-		_, err = e.writer.commit(t, nil, nil)
+		next, _ := machine.StateIn(t, now.op.ID)
+		r, err := e.writer.commit(t, nil, gatesFact(now.op, now.st.Value, next, at))
 		if _, stale := errors.AsType[*tx.StaleExpectation](err); stale {
 			continue
 		}
-		if err == nil {
+		if err != nil {
+			return none, err
+		}
+		if refusal, ok := d.(machine.Deny); ok && refusal.Stop {
+			e.Driver(strand).abort(now.op.ID)
+		} else {
 			e.Driver(strand).Ring()
 		}
-		return err
+		return Answered{now.op.ID, r.Seqs[len(r.Seqs)-1]}, nil
 	}
-	return fmt.Errorf("the run of strand %q changed faster than the answer could be recorded; it was not taken, send it again", strand)
+	return none, fmt.Errorf("the run of strand %q changed faster than the answer could be recorded; it was not taken, send it again", strand)
+}
+
+// GrantsOf lists what a person allowed for the session, by key.
+func GrantsOf(v *session.View) (map[string]machine.Grant, error) {
+	cells, err := v.Rows().Registers(register.FactCustom, machine.GrantPrefix)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]machine.Grant, len(cells))
+	for _, c := range cells {
+		if all[c.Key], err = machine.DecodeGrant(c.Value); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// ForgetGrant takes an allowance back; ok is false where there is none under that key.
+// Calls that were cleared with it go on.
+func (e *Engine) ForgetGrant(key string) (ok bool, err error) {
+	if !strings.HasPrefix(key, machine.GrantPrefix) {
+		return false, nil
+	}
+	cell, ok, err := e.cfg.Session.Rows().Register(register.FactCustom, key)
+	if err != nil || !ok {
+		return false, err
+	}
+	_, err = e.writer.commit(tx.Tx{
+		Writes:   []tx.Write{tx.Delete(register.FactCustom, key)},
+		Expected: []tx.Expectation{tx.Expect(register.FactCustom, key, cell.Seq)},
+	}, nil, nil)
+	if _, stale := errors.AsType[*tx.StaleExpectation](err); stale {
+		return e.ForgetGrant(key) // it was given again, or forgotten, meanwhile
+	}
+	return err == nil, err
+}
+
+// gatesFact tells that a commit changed what a run waits for; nil where it did not.
+func gatesFact(op machine.Operation, before, after machine.State, now int64) Fact {
+	if closed, changed := machine.Gates(before, after, now); changed {
+		return GatesChanged{op.Strand, op.ID, closed}
+	}
+	return nil
 }
 
 // park tells once that a run is paused, and lets go of it: from here on another

@@ -34,11 +34,18 @@ type Pause struct {
 type Decision interface{ decision() string }
 
 // Approve lets the call run, with other arguments if there are any: an edited
-// plan, a corrected command.
-type Approve struct{ Arguments *jsonv.Value }
+// plan, a corrected command. Lifetime is for how long it holds; empty is this call.
+type Approve struct {
+	Arguments *jsonv.Value
+	Lifetime  words.GrantLifetime
+}
 
-// Deny refuses; Note, if any, is for the model.
-type Deny struct{ Note *string }
+// Deny refuses; Note, if any, is for the model. With Stop the run is aborted as well,
+// by the same commit.
+type Deny struct {
+	Note *string
+	Stop bool
+}
 
 // Reply answers a question; it is the result of the call.
 type Reply struct{ Content []message.UserBlock }
@@ -102,20 +109,28 @@ func Answer(op Operation, st State, stateSeq, now int64, gate string, d Decision
 	if !fits(held.Pause.Reason, d) {
 		return tx.Tx{}, ErrWrongAnswer
 	}
+	decided := Decided{held.Pause, d, now, by}
+	kept, err := decided.grant()
+	if err != nil {
+		return tx.Tx{}, err
+	}
 	b.Calls = slices.Clone(b.Calls)
-	b.Calls[n].Status = Decided{held.Pause, d, now, by}
+	b.Calls[n].Status = decided
 	work, _ := st.Work.(*Run)
 	run := *work
 	run.Phase = RunningTools{b}
 	next := State{Control: st.Control, Work: &run}
+	if refusal, ok := d.(Deny); ok && refusal.Stop {
+		next = next.cancelled(now)
+	}
 	return tx.Tx{
-		Writes:   []tx.Write{tx.Set(register.OpState, op.ID.String(), next.Value())},
+		Writes:   append(kept, tx.Set(register.OpState, op.ID.String(), next.Value())),
 		Expected: []tx.Expectation{tx.Expect(register.OpState, op.ID.String(), stateSeq)},
 	}, nil
 }
 
-// deadline is when a pause expires by itself; 0: never.
-func (p Pause) deadline() int64 {
+// Deadline is when a pause expires by itself; 0: never.
+func (p Pause) Deadline() int64 {
 	switch {
 	case p.AnswerBy == 0:
 		return p.ParkUntil
@@ -127,7 +142,7 @@ func (p Pause) deadline() int64 {
 
 // expired says which window closed first, if one did.
 func (p Pause) expired(now int64) (words.Expiry, bool) {
-	at := p.deadline()
+	at := p.Deadline()
 	switch {
 	case at == 0 || now < at:
 		return "", false

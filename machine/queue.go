@@ -255,17 +255,22 @@ func RequestAbort(op Operation, st State, stateSeq, now int64) (t tx.Tx, changed
 	if _, already := st.Control.(CancelRequested); already {
 		return tx.Tx{}, false
 	}
+	return tx.Tx{
+		Writes:   []tx.Write{tx.Set(register.OpState, op.ID.String(), st.cancelled(now).Value())},
+		Expected: []tx.Expectation{tx.Expect(register.OpState, op.ID.String(), stateSeq)},
+	}, true
+}
+
+// cancelled is a state whose end was asked for.
+func (s State) cancelled(now int64) State {
 	cancel := CancelRequested{RequestedAt: now}
-	next := State{Work: st.Work}
-	if work, ok := st.Work.(*Run); ok {
+	next := State{Work: s.Work}
+	if work, ok := s.Work.(*Run); ok {
 		run := *work
 		cancel.DrainedSteer, cancel.DrainedFollows = run.Inbox.Steer, run.Inbox.FollowUp
 		run.Inbox.Steer, run.Inbox.FollowUp = nil, nil
 		next.Work = &run
 	}
 	next.Control = cancel
-	return tx.Tx{
-		Writes:   []tx.Write{tx.Set(register.OpState, op.ID.String(), next.Value())},
-		Expected: []tx.Expectation{tx.Expect(register.OpState, op.ID.String(), stateSeq)},
-	}, true
+	return next
 }

@@ -251,7 +251,10 @@ type Decided struct {
 }
 
 // InFlight was started, or lost.
-type InFlight struct{ Replay Replay }
+type InFlight struct {
+	Replay Replay
+	Gate   *jsonv.Value // the record of the question about it, for its result; nil: nobody was asked
+}
 
 // OutcomeReady has its result staged as a pending entry.
 type OutcomeReady struct{ Terminate bool }

@@ -222,7 +222,7 @@ func decodeCall(v jsonv.Value) (Call, error) {
 			At: r.Num("decidedAt"), By: jsonv.OptOne(r, "decidedBy", message.DecodeOrigin),
 		}
 	case InFlight{}.status():
-		c.Status = InFlight{word(r, "replay", ReplayNever, ReplaySafe)}
+		c.Status = InFlight{word(r, "replay", ReplayNever, ReplaySafe), r.Opaque("gate")}
 	case OutcomeReady{}.status():
 		c.Status = OutcomeReady{r.Flag("terminate")}
 	case Completed{}.status():
@@ -249,9 +249,13 @@ func decodeDecision(v jsonv.Value) (Decision, error) {
 	r := jsonv.Read(v, stateBoundary)
 	switch kind := r.Str("kind"); kind {
 	case Approve{}.decision():
-		return Approve{r.Opaque("arguments")}, r.Err()
+		a := Approve{Arguments: r.Opaque("arguments")}
+		if r.OptStr("lifetime") != nil {
+			a.Lifetime = word(r, "lifetime", words.GrantLifetimes.Words()...)
+		}
+		return a, r.Err()
 	case Deny{}.decision():
-		return Deny{r.OptStr("note")}, r.Err()
+		return Deny{r.OptStr("note"), r.OptFlag("stop")}, r.Err()
 	case Reply{}.decision():
 		return Reply{jsonv.Each(r, "content", message.DecodeUserBlock)}, r.Err()
 	default:

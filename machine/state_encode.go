@@ -255,6 +255,7 @@ func (c Call) write(w *jsonv.Writer) {
 		s.write(w)
 	case InFlight:
 		w.Str("replay", string(s.Replay))
+		w.Opaque("gate", s.Gate)
 	case OutcomeReady:
 		w.Flag("terminate", s.Terminate)
 	case Completed:
@@ -288,8 +289,14 @@ func (d Decided) write(w *jsonv.Writer) {
 	switch x := d.Decision.(type) {
 	case Approve:
 		w.Opaque("arguments", x.Arguments)
+		if x.Lifetime != "" {
+			w.Str("lifetime", string(x.Lifetime))
+		}
 	case Deny:
 		w.OptStr("note", x.Note)
+		if x.Stop {
+			w.Flag("stop", true)
+		}
 	case Reply:
 		w.Name("content")
 		w.BeginArray()

@@ -9,6 +9,7 @@ import (
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/tx"
+	"github.com/loom-run/loom/core/words"
 )
 
 // batch plans the calls of a response. Result ids follow the response's id.
@@ -73,7 +74,7 @@ func (p *plan) advance(b Batch, frontier int) Action {
 				return p.begin(b, n)
 			}
 			held = append(held, status.Pause)
-			if at := status.Pause.deadline(); at > 0 && (until == 0 || at < until) {
+			if at := status.Pause.Deadline(); at > 0 && (until == 0 || at < until) {
 				until = at
 			}
 		case InFlight:
@@ -97,6 +98,9 @@ func (p *plan) begin(b Batch, n int) Action {
 	call, ok := p.source(b.Calls[n])
 	if !ok {
 		return p.noSuchCall(b, n)
+	}
+	if d, yes := b.Calls[n].Status.(Decided); yes && Settles(d.Decision) == words.RejectedStop {
+		return p.decided(b, n, d) // its refusal is what ended the run
 	}
 	if p.cancelled() {
 		return p.stage(StepCallAborted, b, n, notRun(call, abortedCall), false)
@@ -212,7 +216,10 @@ func (p *plan) cleared(b Batch, n int, o Cleared) Action {
 		return p.begin(b, n)
 	}
 	p.writes = append(p.writes, tx.Set(register.OpToolArgs, ToolArgsKey(p.op.ID, b.TurnID, o.SourceIndex), o.Arguments))
-	flight := InFlight{ReplayNever} // unless it was said to be safe
+	flight := InFlight{Replay: ReplayNever} // unless it was said to be safe
+	if d, asked := b.Calls[n].Status.(Decided); asked {
+		flight.Gate = new(d.Record())
+	}
 	if o.Replay == ReplaySafe {
 		flight.Replay = ReplaySafe
 	}
@@ -262,6 +269,9 @@ func (p *plan) stage(step Step, b Batch, n int, result *message.ToolResult, term
 	r.ToolCallID, r.ToolName = call.ID, call.Name
 	if r.Timestamp == 0 {
 		r.Timestamp = p.in.Now
+	}
+	if record, asked := gateOf(b.Calls[n].Status, step, p.in.Now); asked {
+		r.Details = recorded(r.Details, record)
 	}
 	key := b.Calls[n].ResultID.String()
 	p.writes = append(p.writes, tx.Set(register.PendingEntry, key, PendingMessage(&r).Value()))

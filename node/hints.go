@@ -39,7 +39,7 @@ func hint(f engine.Fact) (e events.Event, ok bool) {
 		return events.ToolOutput{
 			Strand: f.Strand, Op: f.Op, Step: f.Step, SourceIndex: f.SourceIndex, CallID: f.CallID, Stream: stream, Tail: f.Tail, TotalBytes: f.TotalBytes,
 		}, true
-	case engine.TextDelta, engine.ThinkingDelta, engine.ToolCallDelta, engine.RetryScheduled, engine.JobChanged, engine.QueueChanged:
+	case engine.TextDelta, engine.ThinkingDelta, engine.ToolCallDelta, engine.RetryScheduled, engine.JobChanged, engine.QueueChanged, engine.GatesChanged:
 		return nil, false // deltas are for clients; the record of a job is told by its commit
 	}
 	return nil, false

@@ -82,6 +82,9 @@ type Config struct {
 	Unshaped        bool               // results are not searched for known kinds of secrets, only for keys of models
 	PermissionsFile string             // where these stand, for people; calls do not change it
 
+	// AnswerWithin is how long an answer about a call is waited for, in ms; 0: for ever.
+	AnswerWithin int64
+
 	// AfterCommit, when given, runs after a commit is durable and before anybody
 	// hears of it: the place where a crash test dies.
 	AfterCommit func(tx.Result)
@@ -168,13 +171,17 @@ func (n *Node) slot(s id.SessionID) (*Slot, error) {
 
 // Create makes a session that works in dir and opens it.
 func (n *Node) Create(dir string, mode policy.Mode, model *string) (*Slot, error) {
+	return n.create(dir, Opening{Mode: &mode, Model: model})
+}
+
+func (n *Node) create(dir string, o Opening) (*Slot, error) {
 	dir, err := absolute(dir)
 	if err != nil {
 		return nil, err
 	}
 	spec := ""
-	if model != nil {
-		spec = *model
+	if o.Model != nil {
+		spec = *o.Model
 	}
 	if _, err := n.cfg.Models.Choose(spec); err != nil {
 		return nil, err // before anything is made
@@ -189,7 +196,8 @@ func (n *Node) Create(dir string, mode policy.Mode, model *string) (*Slot, error
 	if err != nil {
 		return nil, err
 	}
-	if _, err := slot.open(Opening{Mode: &mode, Model: model, cwd: dir}); err != nil {
+	o.cwd = dir
+	if _, err := slot.open(o); err != nil {
 		return nil, err
 	}
 	return slot, nil

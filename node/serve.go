@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
@@ -33,7 +35,7 @@ func (h host) Create(_ context.Context, q server.NewSession, observe func(engine
 	if err != nil {
 		return nil, err
 	}
-	slot, err := h.n.Create(q.Cwd, *mode, q.Model)
+	slot, err := h.n.create(q.Cwd, Opening{Mode: mode, Model: q.Model, Posture: q.Posture})
 	if err != nil {
 		return nil, h.n.home.refuse(err)
 	}
@@ -78,6 +80,7 @@ func (h host) About() server.About {
 		Build: h.n.cfg.Build, Generation: h.n.started, Store: "sqlite",
 		SQL:    &server.SQL{Backend: "sqlite", Durability: h.n.cfg.Synchronous.String(), Fence: "lease"},
 		Agents: &server.Agents{MaxDepth: agency.DefaultLimits().Depth, MaxAtOnce: int64(agency.DefaultLimits().FanOut)}, Jobs: true, Rules: h.n.rulePlaces(),
+		Approvals: &server.Approvals{Lifetimes: words.GrantLifetimes.Words(), WindowMs: positive(h.n.cfg.AnswerWithin)},
 	}
 	for _, m := range offeredModes {
 		if word, ok := words.PermissionModes.Parse(m.String()); ok {
@@ -127,7 +130,7 @@ func (s *served) Prompt(_ context.Context, q server.Prompt) (engine.Receipt, err
 	if turns == nil {
 		turns = s.maxTurns
 	}
-	r, err := s.slot.Prompt(Opening{Mode: mode, Model: q.Model}, q.Strand, engine.Prompt{
+	r, err := s.slot.Prompt(Opening{Mode: mode, Model: q.Model, Posture: q.Posture}, q.Strand, engine.Prompt{
 		Content: []message.UserBlock{message.Text{Text: q.Text}}, MaxTurns: turns, Delivery: q.Delivery,
 	})
 	return r, s.slot.node.home.refuse(err)
@@ -141,7 +144,7 @@ func (s *served) Resume(_ context.Context, q server.Resume) (id.OpID, bool, erro
 	if err != nil {
 		return id.OpID{}, false, err
 	}
-	op, ok, err := s.slot.Resume(Opening{Mode: mode}, q.Strand)
+	op, ok, err := s.slot.Resume(Opening{Mode: mode, Posture: q.Posture}, q.Strand)
 	return op, ok, s.slot.node.home.refuse(err)
 }
 
@@ -194,6 +197,44 @@ func (s *served) StopTask(ctx context.Context, task string) (bool, error) {
 		}
 	}
 	return false, server.Refuse(server.BadRequest, "there is no such task in this session; nothing was stopped")
+}
+
+// Decide implements server.Resident. Where nothing of the session runs here it is kept
+// for who resumes the run.
+func (s *served) Decide(_ context.Context, q server.Decided) (op id.OpID, seq int64, err error) {
+	var got engine.Answered
+	runs, err := s.slot.aside(func(r *resident) (err error) {
+		got, err = r.engine.Decide(q.Strand, q.Gate, q.Decision, s.slot.node.person())
+		return err
+	})
+	if err != nil || !runs {
+		return id.OpID{}, got.Seq, s.slot.node.home.refuse(err)
+	}
+	return got.Op, got.Seq, nil
+}
+
+// Grants implements server.Resident.
+func (s *served) Grants(context.Context) (out []server.Granted, err error) {
+	err = s.slot.Read(func(v *session.View) error {
+		all, err := engine.GrantsOf(v)
+		for key, g := range all {
+			out = append(out, server.Granted{Key: key, Grant: g})
+		}
+		return err
+	})
+	slices.SortFunc(out, func(a, b server.Granted) int {
+		return cmp.Or(cmp.Compare(b.Grant.At, a.Grant.At), cmp.Compare(a.Key, b.Key))
+	})
+	return out, err
+}
+
+// Forget implements server.Resident.
+func (s *served) Forget(_ context.Context, key string) (ok bool, err error) {
+	_, err = s.slot.aside(func(r *resident) (err error) {
+		ok, err = r.engine.ForgetGrant(key)
+		return err
+	})
+	return ok, s.slot.node.home.refuse(err)
 }
 
 // Rules implements server.Resident.
@@ -301,6 +342,16 @@ func (s *slotSource) Queued() ([]server.QueuedRow, error) { return through(s, se
 
 func (s *slotSource) Has(i id.EntryID) (bool, error) {
 	return through(s, func(src server.Source) (bool, error) { return src.Has(i) })
+}
+
+func (s *slotSource) Waiting() ([]server.Waiting, error) { return through(s, server.Source.Waiting) }
+
+func (s *slotSource) Settled(gate string) (record jsonv.Value, seq int64, ok bool, err error) {
+	err = s.slot.Read(func(v *session.View) error {
+		record, seq, ok, err = server.FromSession(v).Settled(gate)
+		return err
+	})
+	return record, seq, ok, err
 }
 
 func (s *slotSource) Newest(limit int) ([]entry.Entry, error) {

@@ -12,12 +12,14 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/loom-run/loom/blob"
 	"github.com/loom-run/loom/broker"
 	"github.com/loom-run/loom/broker/jail"
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/events"
 	"github.com/loom-run/loom/machine"
@@ -40,6 +42,8 @@ type Slot struct {
 	opening sync.RWMutex // held for writing while the session is opened or closed
 	mode    *policy.Mode // it was last open in here; nil: it was not. Guarded by opening
 	own     policy.Rules // that hold until the process ends. Guarded by node.ruling
+
+	attended atomic.Bool // somebody who can decide is, or will be, there
 
 	mu       sync.Mutex // guards what follows
 	res      *resident
@@ -131,8 +135,10 @@ func (s *Slot) open(o Opening) (*resident, error) {
 		if o.Mode != nil && *o.Mode != r.mode {
 			return nil, &ErrMode{r.mode, *o.Mode}
 		}
+		s.attend(o)
 		return r, s.configure(r, o)
 	}
+	s.attend(o)
 	s.node.ruling.RLock() // until it can be found by who changes rules
 	defer s.node.ruling.RUnlock()
 	r, err := s.load(o)
@@ -149,7 +155,38 @@ func (s *Slot) open(o Opening) (*resident, error) {
 type Opening struct {
 	Mode  *policy.Mode // nil: as it is open, or was last open here, else default
 	Model *string      // nil: as configured
-	cwd   string       // of a new session
+	// Posture says whether a question may wait for a person; nil: as it was last said
+	// here, else it may not and the call is refused at once.
+	Posture *words.ApproverPosture
+	cwd     string // of a new session
+	still   bool   // nothing of it is to run
+}
+
+// attend notes whether a question may wait.
+func (s *Slot) attend(o Opening) {
+	if o.Posture != nil {
+		s.attended.Store(*o.Posture == words.ApproverResident)
+	}
+}
+
+// aside gives f the open session, or one that was opened for f alone and in which
+// nothing runs.
+func (s *Slot) aside(f func(*resident) error) (runs bool, err error) {
+	s.opening.Lock()
+	defer s.opening.Unlock()
+	if r := s.resident(); r != nil && r.engine.Lost() == nil {
+		return true, f(r)
+	}
+	if err := s.evict(); err != nil {
+		return false, err
+	}
+	s.node.ruling.RLock()
+	r, err := s.load(Opening{still: true})
+	s.node.ruling.RUnlock()
+	if err != nil {
+		return false, err
+	}
+	return false, errors.Join(f(r), r.close())
 }
 
 func (s *Slot) load(o Opening) (_ *resident, err error) {
@@ -255,7 +292,7 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 		return err
 	}
 	r.broker.Rule(func(policy.Rules) policy.Rules { return policy.RulesOf(append(rules.All(), s.own.All()...)...) })
-	box := &toolbox{r.broker, r.tools}
+	box := &toolbox{broker: r.broker, tools: r.tools, session: &r.session.View, attended: s.attended.Load, window: s.node.cfg.AnswerWithin}
 	model, err := s.initialModel(r, o)
 	if err != nil {
 		return err
@@ -279,6 +316,9 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 	})
 	if err != nil {
 		return err
+	}
+	if o.still {
+		return nil
 	}
 	if err := r.session.EnsureStrand(session.MainStrand, main); err != nil {
 		return err

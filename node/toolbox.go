@@ -8,21 +8,23 @@ import (
 
 	"github.com/loom-run/loom/broker"
 	"github.com/loom-run/loom/core/id"
-	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/provider"
-	"github.com/loom-run/loom/server"
+	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/tools"
 )
 
 // toolbox joins tools and the broker for the engine: nothing runs without a
 // permit, and each permit is settled once.
 type toolbox struct {
-	broker *broker.Broker
-	tools  *tools.Registry
+	broker   *broker.Broker
+	tools    *tools.Registry
+	session  *session.View
+	attended func() bool // somebody who can decide is, or will be, there
+	window   int64       // how long an answer is waited for, in ms; 0: for ever
 }
 
 var _ engine.Toolbox = (*toolbox)(nil)
@@ -56,29 +58,21 @@ func (t *toolbox) Clear(c engine.Call) engine.Verdict {
 		return engine.Denied{Result: refusal(c.Call, fmt.Sprintf("the tool %s is not one of yours; the call was not executed", tool.Name))}
 	}
 	at := broker.Coordinates{Op: c.Op, Strand: c.Strand, Step: c.Step, SourceIndex: c.SourceIndex, CallID: c.Call.ID}
-	permit, err := t.broker.Clear(broker.Call{Coordinates: at, Tool: tool.Name, Class: tool.Class, Subject: subjectOf(tool), Arguments: c.Arguments})
-	if err != nil {
-		denied := func(sentence string, by words.DeniedBy) engine.Verdict {
-			r := refusal(c.Call, sentence)
-			r.Details = new(jsonv.Obj(server.Denied(by)))
-			return engine.Denied{Result: r}
-		}
-		if refused, ok := errors.AsType[*broker.Refusal](err); ok {
-			return denied(refused.Sentence, refused.By)
-		}
-		if asked, ok := errors.AsType[*broker.Question](err); ok {
-			// A mode that asks for a class is told as the refusal that it comes to without
-			// anybody; what a rule or a check has asked about, as the question that reached
-			// nobody.
-			by := words.DeniedByMode
-			if _, ruled := asked.Decision.Rule(); ruled || asked.Decision.Mandate() != "" {
-				by = words.DeniedByNobody
-			}
-			return denied(asked.Decision.Sentence(), by)
-		}
-		return engine.Denied{Result: refusal(c.Call, "the call could not be cleared and was not executed: "+err.Error())}
+	call := broker.Call{Coordinates: at, Tool: tool.Name, Class: tool.Class, Subject: subjectOf(tool), Arguments: c.Arguments}
+	permit, err := t.clear(c, call)
+	if err == nil {
+		return engine.Granted{Clearance: &clearance{t, tool, permit, c, at}}
 	}
-	return engine.Granted{Clearance: &clearance{t, tool, permit, c, at}}
+	if refused, ok := errors.AsType[*broker.Refusal](err); ok {
+		return denied(c.Call, refused.Sentence, refused.By)
+	}
+	if asked, ok := errors.AsType[*broker.Question](err); ok {
+		return t.ask(c, call, asked.Decision)
+	}
+	if errors.Is(err, broker.ErrUnapproved) {
+		return denied(c.Call, "The arguments of this call are not those that were approved; it was not executed.", words.DeniedByPolicy)
+	}
+	return engine.Denied{Result: refusal(c.Call, "the call could not be cleared and was not executed: "+err.Error())}
 }
 
 // Abort implements engine.Toolbox.

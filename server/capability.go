@@ -13,6 +13,9 @@ var mintedKinds = []wire.Kind{
 	wire.KindToolResult, wire.KindTurnEnd, wire.KindLastTurnUsage, wire.KindRetry, wire.KindCompactionBoundary,
 	wire.KindBranchSummary, wire.KindRunEnd, wire.KindRunStopped, wire.KindNotice,
 	wire.KindTaskStarted, wire.KindTaskNotification, wire.KindBackground, wire.KindQueue, wire.KindInputTaken,
+	wire.KindTaskStarted, wire.KindTaskNotification, wire.KindBackground,
+	wire.KindPending, wire.KindApprovalRequest, wire.KindApprovalSettled, wire.KindQuestionRequest, wire.KindQuestionSettled,
+	wire.KindPlanRequest, wire.KindPlanSettled, wire.KindActivity,
 }
 
 // probe says that the server is there, and which one.
@@ -55,6 +58,11 @@ func (s *Server) capabilities() wire.Capabilities {
 	}
 	if len(kinds) > 0 {
 		c.Background = wire.FactOf(wire.BackgroundFace{Kinds: kinds, ListFace: wire.FactOf(wire.ListFace{Stop: true})})
+	}
+	if a := about.Approvals; a != nil {
+		c.Approvals = wire.FactOf(wire.ApprovalsFace{Durable: true, Lifetimes: a.Lifetimes, WindowMs: a.WindowMs})
+		c.ApprovalsLive = wire.FactOf(wire.ApprovalsStreamFace{Kinds: []wire.Kind{wire.KindApprovalRequest, wire.KindQuestionRequest, wire.KindPlanRequest}})
+		c.Postures = wire.FactOf([]words.ApproverPosture{words.ApproverResident, words.ApproverAbsent})
 	}
 	if len(about.Rules) > 0 {
 		c.Rules = wire.FactOf(wire.RulesFace{Destinations: about.Rules})

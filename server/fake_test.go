@@ -290,6 +290,38 @@ func (f *fakeSession) StopTask(_ context.Context, task string) (bool, error) {
 	return true, f.fail
 }
 
+func (f *fakeSession) Decide(_ context.Context, q Decided) (op id.OpID, seq int64, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	st, ok, err := f.session.OpState(f.current)
+	if err != nil || !ok {
+		return op, 0, errors.Join(err, machine.ErrNoSuchGate)
+	}
+	t, err := machine.Answer(machine.Operation{ID: f.current, Strand: q.Strand}, st.Value, st.Seq, 1_700_000_000_000, q.Gate, q.Decision, nil)
+	if err != nil {
+		return op, 0, err
+	}
+	next, _ := machine.StateIn(t, f.current)
+	closed, _ := machine.Gates(st.Value, next, 1_700_000_000_000)
+	r := f.commit(nil, engine.GatesChanged{Strand: q.Strand, Op: f.current, Closed: closed}, t.Writes...)
+	return f.current, r.Seqs[len(r.Seqs)-1], nil
+}
+
+func (f *fakeSession) Grants(context.Context) (out []Granted, err error) {
+	all, err := engine.GrantsOf(&f.session.View)
+	for key, g := range all {
+		out = append(out, Granted{key, g})
+	}
+	return out, err
+}
+
+func (f *fakeSession) Forget(_ context.Context, key string) (bool, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.commit(nil, nil, tx.Delete(register.FactCustom, key))
+	return true, nil
+}
+
 // fakeHost hosts fake sessions.
 type fakeHost struct {
 	mu       sync.Mutex

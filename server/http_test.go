@@ -360,7 +360,7 @@ func TestRefusalsHaveTheirCodes(t *testing.T) {
 		"no key":              {"POST", path + "/prompt", `{"text":"x"}`, wire.BadRequest},
 		"a request to come":   {"POST", path + "/archive", `{"key":"k"}`, wire.Unsupported},
 		"a strand to come":    {"POST", path + "/fork", `{"key":"k"}`, wire.Unsupported},
-		"a list to come":      {"GET", path + "/pending", "", wire.Unsupported},
+		"a name to come":      {"POST", path + "/rename", `{"key":"k","name":"n"}`, wire.Unsupported},
 		"an option to come":   {"POST", path + "/prompt", `{"key":"k","text":"x","images":[{"mediaType":"image/png","data":"AA=="}]}`, wire.Unsupported},
 		"a wish for privacy":  {"POST", "/v1/sessions", `{"key":"k","cwd":"/repo","permissionMode":"default","memoryCapture":"off"}`, wire.Unsupported},
 		"a misspelt query":    {"GET", path + "?aftr=start", "", wire.BadRequest},

@@ -22,6 +22,8 @@ type hub struct {
 	queues  map[*queue]struct{}
 	stopped map[string]stoppage
 	begun   []leveled // runs of strands that the commit in progress begins
+	parked  bool      // the main strand waits for a person alone
+	asked   bool      // something waited for a person
 }
 
 // stoppage is why a strand cannot go on in this process.
@@ -61,7 +63,14 @@ func (h *hub) observe(f engine.Fact) {
 			h.began(l)
 		}
 		h.begun = nil
+	case engine.GatesChanged:
+		h.park(f.Strand, false)
+		h.gates(leveled{strand: f.Strand, op: f.Op, asked: true, closed: f.Closed})
+	case engine.RunPaused:
+		h.park(f.Strand, true)
+		h.gates(leveled{})
 	case engine.RunStarted:
+		h.park(f.Strand, false)
 		delete(h.stopped, f.Strand)
 		l := leveled{strand: f.Strand, op: f.Op}
 		if agency.Spawned(f.Strand) && !f.Resumed {
@@ -71,13 +80,18 @@ func (h *hub) observe(f engine.Fact) {
 		}
 		h.input(true)
 	case engine.RunFinished:
+		h.park(f.Strand, false)
 		h.beside(f.Strand, id.OpID{}, "")
 		h.input(true)
 	case engine.QueueChanged:
 		h.input(false)
+		if h.asked {
+			h.gates(leveled{})
+		}
 	case engine.JobChanged:
 		h.beside("", id.OpID{}, f.Started)
 	case engine.StrandStopped:
+		h.park(f.Strand, false)
 		s := stoppage{op: f.Op, body: stopped(refusal(f.Err))}
 		h.stopped[f.Strand] = s
 		for q := range h.queues {
@@ -103,6 +117,22 @@ func (h *hub) began(l leveled) {
 		q.level(l)
 	}
 	h.beside(l.strand, l.op, "")
+}
+
+// park notes whether a strand waits for a person alone. The caller holds mu.
+func (h *hub) park(strand string, parked bool) {
+	if strand == session.MainStrand {
+		h.parked = parked
+	}
+}
+
+// gates tells that what waits for a person changed. The caller holds mu.
+func (h *hub) gates(l leveled) {
+	h.asked = true
+	l.gates, l.parked = true, h.parked
+	for q := range h.queues {
+		q.level(l)
+	}
 }
 
 // beside tells that what works beside the conversation changed: a strand that another

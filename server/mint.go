@@ -12,6 +12,7 @@ import (
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/core/words"
+	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/wire"
 	"github.com/loom-run/loom/wire/shape"
@@ -256,7 +257,7 @@ func shownWord(s string) string { return cut(s, wire.MaxWord) }
 
 // gateKey is the field of a result's details that records how the call was let
 // through or refused.
-const gateKey = "loom.gate.v1"
+const gateKey = machine.GateKey
 
 // Denied is the record of a call that was refused before it ran, as a field of its
 // result's details.

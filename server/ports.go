@@ -7,6 +7,7 @@ import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
+	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -37,6 +38,13 @@ type About struct {
 	Agents     *Agents                 // nil: nobody can start any
 	Jobs       bool                    // commands work in the background
 	Rules      []words.RuleDestination // where rules can be written; nil: nowhere
+	Approvals  *Approvals              // nil: nobody is asked about a call
+}
+
+// Approvals says how a person is asked.
+type Approvals struct {
+	Lifetimes []words.GrantLifetime // for how long they can allow
+	WindowMs  *int64                // how long an answer is waited for; nil: for ever
 }
 
 // Agents bounds the agents of a session.
@@ -88,6 +96,13 @@ type Resident interface {
 	// Rewind takes files back to what they held before a message of the person, or says
 	// what it would do. A session that runs is refused.
 	Rewind(ctx context.Context, at id.EntryID, dryRun bool) (Rewound, error)
+	// Decide records what a person decided about a call that waits. The first decision is
+	// the one; op is what goes on with it, absent when nothing of the session runs here.
+	Decide(ctx context.Context, q Decided) (op id.OpID, seq int64, err error)
+	// Grants lists what is allowed for the session, and Forget takes an allowance back; ok
+	// is false where there is none.
+	Grants(ctx context.Context) ([]Granted, error)
+	Forget(ctx context.Context, key string) (ok bool, err error)
 	// Rules lists the rules that hold for the session, strongest first.
 	Rules(ctx context.Context) ([]Rule, error)
 	// WriteRule writes a rule, or removes one; the error is a [*RuleRefused] when the rule
@@ -99,6 +114,18 @@ type Resident interface {
 	Current(strand string) (op id.OpID, ok bool, err error)
 	// Level is what a strand runs with.
 	Level(strand string) (Level, error)
+}
+
+// Decided is a person's decision about a call that waits.
+type Decided struct {
+	Strand, Gate string
+	Decision     machine.Decision
+}
+
+// Granted is an allowance that holds for the session, under the key that forgets it.
+type Granted struct {
+	Key   string
+	Grant machine.Grant
 }
 
 // Rewound is what a rewind did, or would do.
@@ -132,6 +159,7 @@ type NewSession struct {
 	Model    *string
 	Mode     string // one of the wire's permission modes
 	MaxTurns *int64
+	Posture  *words.ApproverPosture // whether a question may wait for a person; nil: it may not
 }
 
 // Prompt is input for a strand. What is nil stays as the session has it.
@@ -142,6 +170,7 @@ type Prompt struct {
 	Model    *string
 	Mode     *string
 	Delivery engine.Delivery // to a strand that works
+	Posture  *words.ApproverPosture
 }
 
 // Resume lets a strand go on. What is nil stays as the session has it.
@@ -149,6 +178,7 @@ type Resume struct {
 	Strand   string
 	MaxTurns *int64
 	Mode     *string
+	Posture  *words.ApproverPosture
 }
 
 // Configuring is a change of what a strand's next step uses. What is nil stays.

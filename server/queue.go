@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -36,6 +37,11 @@ type leveled struct {
 
 	// Input that waits changed, or may have: with maybe only where some was stated.
 	input, maybe bool
+
+	// What waits for a person changed, or whether the main strand waits for that alone:
+	// parked. A change that was just made says so, and what it closed.
+	gates, asked, parked bool
+	closed               []machine.ClosedGate
 }
 
 // queue is what waits for one subscriber. The one who fills it never waits: live

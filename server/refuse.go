@@ -26,6 +26,9 @@ func refusal(err error) wire.ErrorBody {
 	if r, ok := errors.AsType[*RuleRefused](err); ok {
 		return wire.ErrorBody{Code: wire.RuleRefused, Message: err.Error(), Issues: ruleProblems(r.Issues)}
 	}
+	if m, ok := errors.AsType[*Mismatch](err); ok {
+		return wire.ErrorBody{Code: wire.BindingMismatch, Message: err.Error(), Pending: wire.FactOf(wire.Row{Frame: m.Row})}
+	}
 	if large, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return wire.ErrorBody{Code: wire.TooLarge, Message: "the request is larger than it may be (" + size(large.Limit) + "); nothing was changed"}
 	}

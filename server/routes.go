@@ -37,6 +37,12 @@ func (s *Server) routes() {
 	handle(s, wire.PostNavigate, s.postNavigate)
 	handle(s, wire.PostCompact, s.postCompact)
 	handle(s, wire.PostRewind, s.postRewind)
+	handle(s, wire.GetPending, s.getPending)
+	handle(s, wire.PostDecide, s.postDecide)
+	handle(s, wire.PostAnswer, s.postAnswer)
+	handle(s, wire.PostPlan, s.postPlan)
+	handle(s, wire.GetGrants, s.getGrants)
+	handle(s, wire.PostForget, s.postForget)
 	handle(s, wire.GetRules, s.getRules)
 	handle(s, wire.PostRuleWrite, func(r *http.Request, q wire.WriteRule) (wire.RuleReceipt, error) {
 		return s.changeRule(r, q.RuleChoice, false)
@@ -174,11 +180,11 @@ func (s *Server) session(r *http.Request) (*hub, error) {
 func (s *Server) postSession(r *http.Request, q wire.CreateSession) (none wire.Created, err error) {
 	if err := unsupported(
 		option{"name", q.Name != nil}, option{"excludeAllTools", q.ExcludeAllTools},
-		option{"approverPosture", q.ApproverPosture != nil}, option{"memoryCapture", q.MemoryCapture != nil},
+		option{"approverPosture", q.ApproverPosture != nil && s.host.About().Approvals == nil}, option{"memoryCapture", q.MemoryCapture != nil},
 	); err != nil {
 		return none, err
 	}
-	h, err := s.create(r.Context(), NewSession{Cwd: q.Cwd, Model: q.Model, Mode: string(q.PermissionMode), MaxTurns: q.MaxTurns})
+	h, err := s.create(r.Context(), NewSession{Cwd: q.Cwd, Model: q.Model, Mode: string(q.PermissionMode), MaxTurns: q.MaxTurns, Posture: q.ApproverPosture})
 	if err != nil {
 		return none, err
 	}
@@ -311,7 +317,7 @@ func strandOf(s *string) string {
 }
 
 func (s *Server) postPrompt(r *http.Request, q wire.Prompt) (none wire.Prompted, err error) {
-	if err := unsupported(option{"images", len(q.Images) > 0}); err != nil {
+	if err := unsupported(option{"images", len(q.Images) > 0}, option{"approverPosture", q.ApproverPosture != nil && s.host.About().Approvals == nil}); err != nil {
 		return none, err
 	}
 	h, err := s.session(r)
@@ -319,7 +325,7 @@ func (s *Server) postPrompt(r *http.Request, q wire.Prompt) (none wire.Prompted,
 		return none, err
 	}
 	got, err := h.resident.Prompt(r.Context(), Prompt{
-		Strand: strandOf(q.Strand), Text: q.Text, MaxTurns: q.MaxTurns, Model: q.Model, Mode: (*string)(q.PermissionMode),
+		Strand: strandOf(q.Strand), Text: q.Text, MaxTurns: q.MaxTurns, Model: q.Model, Mode: (*string)(q.PermissionMode), Posture: q.ApproverPosture,
 	})
 	if err != nil {
 		return none, err
@@ -332,7 +338,9 @@ func (s *Server) postResume(r *http.Request, q wire.Resume) (receipt wire.Resume
 	if err != nil {
 		return receipt, err
 	}
-	op, ok, err := h.resident.Resume(r.Context(), Resume{Strand: strandOf(q.Strand), MaxTurns: q.MaxTurns, Mode: (*string)(q.PermissionMode)})
+	op, ok, err := h.resident.Resume(r.Context(), Resume{
+		Strand: strandOf(q.Strand), MaxTurns: q.MaxTurns, Mode: (*string)(q.PermissionMode), Posture: q.ApproverPosture,
+	})
 	if ok {
 		receipt.Operation = op
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/jsonv"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/usage"
@@ -42,6 +43,11 @@ type Source interface {
 	Queued() ([]QueuedRow, error)
 	// Has reports whether a row is there.
 	Has(id.EntryID) (bool, error)
+	// Waiting returns the calls that wait for a person, the oldest question first.
+	Waiting() ([]Waiting, error)
+	// Settled returns the record of a question that is over, and the seq it stands at; ok
+	// is false where there is none, or the question is open.
+	Settled(gate string) (record jsonv.Value, seq int64, ok bool, err error)
 	// Newest returns the newest rows, the newest first: at most limit, and fewer, with
 	// at least one, when they are large.
 	Newest(limit int) ([]entry.Entry, error)

@@ -80,6 +80,8 @@ type subscriber struct {
 	stated    map[string]stated     // of each strand, the newest run start that was written
 	tasks     string                // the key of the newest background that was written
 	waiting   map[string]wire.Queue // of each strand, the input that was stated to wait
+	gated     []string              // the gates of the newest pending level that was written
+	acts      string                // the key of the newest activity that was written
 	following bool                  // what is replayed was just committed
 	out       http.ResponseWriter
 	rc        *http.ResponseController
@@ -262,7 +264,10 @@ func (s *subscriber) levels() ([]leveled, error) {
 			out = append(out, leveled{strand: c.Strand, op: c.Op})
 		}
 	}
-	return append(out, leveled{beside: true}, leveled{input: true}), nil
+	s.hub.mu.Lock()
+	parked := s.hub.parked
+	s.hub.mu.Unlock()
+	return append(out, leveled{beside: true}, leveled{input: true}, leveled{gates: true, parked: parked}), nil
 }
 
 // level states one level, unless it is the one stated last.
@@ -274,6 +279,9 @@ func (s *subscriber) level(l leveled) error {
 	if l.usage != nil {
 		s.write(s.hub.levelFrame("usage/"+l.usage.Entry.String(), l.strand, id.OpID{}, *l.usage))
 		return nil
+	}
+	if l.gates {
+		return s.gates(l)
 	}
 	if l.beside {
 		return s.besides(l)

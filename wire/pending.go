@@ -112,6 +112,20 @@ func init() {
 		shape.Member[Pending]{Tag: "plan", Zero: PlanRequest{}})
 }
 
+// PendingID is the id of a row; empty for one of a kind that this build does not know.
+func PendingID(p Pending) string {
+	switch p := p.(type) {
+	case ApprovalRequest:
+		return p.ID
+	case QuestionRequest:
+		return p.ID
+	case PlanRequest:
+		return p.ID
+	case UnknownPending:
+	}
+	return ""
+}
+
 // PendingLevel is the level of everything in a session that waits for a person. It
 // is the one to trust: the edges beside it may be missed.
 type PendingLevel struct {

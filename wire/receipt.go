@@ -84,6 +84,27 @@ type Decided struct {
 	RuleIssues []RuleProblem     `wire:"ruleIssues,opt"` // why the rule that came with it was not written
 }
 
+// GrantRow is an allowance of a person that holds for the session.
+type GrantRow struct {
+	Grant    string              `wire:"grant,word"` // the key that forgets it
+	Lifetime words.GrantLifetime `wire:"lifetime,word"`
+	Tool     string              `wire:"tool"`
+	About    string              `wire:"about"` // the call that was allowed, in a line
+	AtMs     *int64              `wire:"atMs"`
+	Decider  *Author             `wire:"decider"`
+}
+
+// GrantList answers the list of allowances.
+type GrantList struct {
+	Grants []GrantRow `wire:"grants"`
+}
+
+// Forgotten answers [ForgetGrant]. What was not there any more is forgotten too.
+type Forgotten struct {
+	Grant string `wire:"grant"`
+	Was   bool   `wire:"was"` // it was there
+}
+
 // Configured answers [Configure], [SetMode] and [SetModel].
 type Configured struct {
 	Settings Settings `wire:"settings"` // in effect after the commit

@@ -65,6 +65,9 @@ type Prompt struct {
 	MaxTurns       *int64                `wire:"maxTurns,min=1"` // absent is the session's setting
 	Model          *string               `wire:"model"`          // absent is the strand's setting
 	PermissionMode *words.PermissionMode `wire:"permissionMode"` // absent is the session's setting
+	// ApproverPosture says whether a question may wait for somebody; absent is the
+	// session's setting.
+	ApproverPosture *words.ApproverPosture `wire:"approverPosture"`
 }
 
 // Steer puts a text into the running operation, before its next request.
@@ -95,6 +98,8 @@ type Resume struct {
 	Strand         *string               `wire:"strand,word"`
 	MaxTurns       *int64                `wire:"maxTurns,min=1"`
 	PermissionMode *words.PermissionMode `wire:"permissionMode"`
+	// ApproverPosture is as in [Prompt].
+	ApproverPosture *words.ApproverPosture `wire:"approverPosture"`
 }
 
 // Abort asks to stop the running operation of a strand.
@@ -183,6 +188,12 @@ func (q DecidePlan) Check() (field, expected string) {
 		return "plan", "the changed plan exactly with the verdict edit"
 	}
 	return "", ""
+}
+
+// ForgetGrant takes back an allowance that holds for the session.
+type ForgetGrant struct {
+	Mutation
+	Grant string `wire:"grant,word"` // the key that it was listed under
 }
 
 // Configure changes what a strand's next run starts with. What is absent stays.

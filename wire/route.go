@@ -113,6 +113,8 @@ var (
 	PostDecide   = post[Decide, Decided]("decide", "/sessions/{session}/decide", 200, MaxDecisionBody)
 	PostAnswer   = post[Answer, Decided]("answer", "/sessions/{session}/answer", 200, MaxDecisionBody)
 	PostPlan     = post[DecidePlan, Decided]("plan", "/sessions/{session}/plan", 200, MaxDecisionBody)
+	GetGrants    = get[GrantList]("grants_list", "/sessions/{session}/grants")
+	PostForget   = post[ForgetGrant, Forgotten]("grants_forget", "/sessions/{session}/grants/forget", 200, MaxBody)
 	PostConfig   = post[Configure, Configured]("config", "/sessions/{session}/config", 200, MaxBody)
 	PostMode     = post[SetMode, Configured]("mode", "/sessions/{session}/mode", 200, MaxBody)
 	PostModel    = post[SetModel, Configured]("model", "/sessions/{session}/model", 200, MaxBody)

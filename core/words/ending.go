@@ -53,9 +53,9 @@ const (
 
 // PauseReasons is the closed set.
 var PauseReasons = of("what a paused run waits for",
-	planned(PausedOnApproval),
-	minted(PausedOnQuestion, "machine"),
-	planned(PausedOnPlan),
+	minted(PausedOnApproval, "node", "server"),
+	minted(PausedOnQuestion, "machine", "server"),
+	minted(PausedOnPlan, "server"),
 )
 
 // BlockedKind is what kept a run from going on. The kind says in which table its
@@ -127,9 +127,9 @@ const (
 
 // Expiries is the closed set.
 var Expiries = of("which window closed while a run waited",
-	minted(ExpiredApproval, "machine"),
-	minted(ExpiredDenialLimit, "machine"),
-	minted(ExpiredPark, "machine"),
+	minted(ExpiredApproval, "machine", "node", "server"),
+	minted(ExpiredDenialLimit, "machine", "server"),
+	minted(ExpiredPark, "machine", "server"),
 )
 
 // CancelCause is why something was cancelled from outside.

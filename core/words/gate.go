@@ -12,9 +12,9 @@ const (
 
 // Dispositions is the closed set.
 var Dispositions = of("what became of a call at its gate",
-	planned(GateAllowed),
-	minted(GateDenied, "server"),
-	planned(GateUnsettled),
+	minted(GateAllowed, "machine"),
+	minted(GateDenied, "machine", "server"),
+	minted(GateUnsettled, "machine"),
 )
 
 // Settlement is how a question about a call was answered. A call that nobody was
@@ -40,19 +40,19 @@ const (
 
 // Settlements is the closed set.
 var Settlements = of("how a question about a call was settled",
-	planned(ApprovedOnce),
-	planned(ApprovedSession),
+	minted(ApprovedOnce, "machine"),
+	minted(ApprovedSession, "machine"),
 	planned(ApprovedAlways),
-	planned(ApprovedEdited),
-	planned(Rejected),
-	planned(RejectedStop),
+	minted(ApprovedEdited, "machine", "server"),
+	minted(Rejected, "machine"),
+	minted(RejectedStop, "machine"),
 	planned(PolicyRefused),
 	planned(ModeAnswered),
 	planned(SettledNobody),
-	planned(SettledAborted),
-	planned(SettledApprovalWindow),
-	planned(SettledDenialLimit),
-	planned(SettledPark),
+	minted(SettledAborted, "machine", "server"),
+	minted(SettledApprovalWindow, "machine", "server"),
+	minted(SettledDenialLimit, "machine", "server"),
+	minted(SettledPark, "machine", "server"),
 )
 
 // DeniedBy is who denied a call.
@@ -74,15 +74,15 @@ const (
 
 // DeniedBys is the closed set.
 var DeniedBys = of("who denied a call",
-	planned(DeniedByPerson),
+	minted(DeniedByPerson, "machine"),
 	minted(DeniedByMode, "node", "policy"),
 	minted(DeniedByRule, "policy"),
-	minted(DeniedByPolicy, "broker"),
+	minted(DeniedByPolicy, "broker", "node"),
 	planned(DeniedByHook),
 	minted(DeniedByClassifier, "policy"),
 	planned(DeniedByReadBoundary),
 	planned(DeniedByJail),
-	minted(DeniedByNobody, "node"),
+	minted(DeniedByNobody, "machine", "node"),
 	planned(DeniedByLimit),
 )
 
@@ -206,7 +206,7 @@ const (
 
 // Decisions is the closed set.
 var Decisions = of("a person's answer to an approval",
-	planned(Allow),
+	minted(Allow, "server"),
 	planned(Deny),
 )
 
@@ -222,9 +222,9 @@ const (
 
 // GrantLifetimes is the closed set.
 var GrantLifetimes = of("how long an allowance holds",
-	planned(GrantOnce),
-	planned(GrantSession),
-	planned(GrantExact),
+	minted(GrantOnce, "machine", "server"),
+	minted(GrantSession, "machine", "node", "server"),
+	minted(GrantExact, "machine", "node", "server"),
 )
 
 // ApproverPosture says whether somebody who can decide stays with a session.
@@ -238,6 +238,6 @@ const (
 
 // ApproverPostures is the closed set.
 var ApproverPostures = of("whether somebody who can decide stays with a session",
-	planned(ApproverResident),
-	planned(ApproverAbsent),
+	minted(ApproverResident, "node", "server"),
+	minted(ApproverAbsent, "server"),
 )

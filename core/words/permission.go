@@ -94,7 +94,7 @@ const (
 
 // RuleOfferAbsences is the third of the three vocabularies of a rule offer.
 var RuleOfferAbsences = of("why a question offers no rule",
-	planned(NoRuleMandated),
+	minted(NoRuleMandated, "server"),
 	planned(NoRuleForTool),
 	planned(NoRuleWritable),
 	planned(NoRuleUnneeded),

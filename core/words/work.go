@@ -118,9 +118,9 @@ const (
 
 // PlanVerdicts is the closed set.
 var PlanVerdicts = of("a person's answer to a plan",
-	planned(PlanAccept),
-	planned(PlanEdit),
-	planned(PlanReject),
+	minted(PlanAccept, "server"),
+	minted(PlanEdit, "server"),
+	minted(PlanReject, "server"),
 )
 
 // CompactionTrigger is what made a strand be compacted.
@@ -289,9 +289,9 @@ const (
 
 // Activities is the closed set.
 var Activities = of("whether a session works, waits or rests",
-	planned(ActivityIdle),
-	planned(ActivityRunning),
-	planned(ActivityAsking),
+	minted(ActivityIdle, "server"),
+	minted(ActivityRunning, "server"),
+	minted(ActivityAsking, "server"),
 )
 
 // MemoryCapture is a wish about what is remembered of a session. It is a wish for

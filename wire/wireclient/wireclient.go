@@ -76,6 +76,7 @@ type Refused struct {
 	Code    wire.Code          // verbatim
 	Message string             // one sentence, not yet escaped
 	Issues  []wire.RuleProblem // with a rule that was refused
+	Pending *wire.Pending      // what waits, with an answer that was to another call; nil: not said
 }
 
 func (e *Refused) Error() string { return e.Message }
@@ -202,6 +203,40 @@ func (c *Client) StopTask(ctx context.Context, s id.SessionID, q wire.StopTask) 
 	return ask(ctx, c, "stop the task", wire.PostStopTask, s, q)
 }
 
+// Pending fetches what waits for a person: the rows that answers are bound to.
+func (c *Client) Pending(ctx context.Context, s id.SessionID) (wire.PendingRows, error) {
+	return read(ctx, c, "list what waits", wire.GetPending, s, nil)
+}
+
+// Decide answers an approval. A refusal is never tried again by itself.
+func (c *Client) Decide(ctx context.Context, s id.SessionID, q wire.Decide) (wire.Decided, error) {
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "decide", wire.PostDecide, s, q)
+}
+
+// Answer answers a question.
+func (c *Client) Answer(ctx context.Context, s id.SessionID, q wire.Answer) (wire.Decided, error) {
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "answer", wire.PostAnswer, s, q)
+}
+
+// DecidePlan answers a plan.
+func (c *Client) DecidePlan(ctx context.Context, s id.SessionID, q wire.DecidePlan) (wire.Decided, error) {
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "decide about the plan", wire.PostPlan, s, q)
+}
+
+// Grants lists what is allowed for the session, the newest first.
+func (c *Client) Grants(ctx context.Context, s id.SessionID) (wire.GrantList, error) {
+	return read(ctx, c, "list the allowances", wire.GetGrants, s, nil)
+}
+
+// ForgetGrant takes an allowance back.
+func (c *Client) ForgetGrant(ctx context.Context, s id.SessionID, q wire.ForgetGrant) (wire.Forgotten, error) {
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "take the allowance back", wire.PostForget, s, q)
+}
+
 // Rules lists the permission rules that hold for a session, strongest first.
 func (c *Client) Rules(ctx context.Context, s id.SessionID) (wire.RuleList, error) {
 	return read(ctx, c, "list the rules", wire.GetRules, s, nil)
@@ -325,7 +360,11 @@ func (c *Client) send(ctx context.Context, op, method, path string, body []byte)
 	if err != nil {
 		return nil, &Garbled{Op: op, Err: fmt.Errorf("status %d (%s): %w", resp.StatusCode, wire.CoarseOf(resp.StatusCode), err)}
 	}
-	return nil, &Refused{Status: resp.StatusCode, Code: e.Code, Message: e.Message, Issues: e.Issues}
+	refused := &Refused{Status: resp.StatusCode, Code: e.Code, Message: e.Message, Issues: e.Issues}
+	if row, ok := e.Pending.Get(); ok {
+		refused.Pending = &row.Frame
+	}
+	return nil, refused
 }
 
 // readAll reads an answer of bounded size.
