@@ -3,6 +3,7 @@ package client
 import (
 	"github.com/loom-run/loom/client/plane"
 	"github.com/loom-run/loom/client/project"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -10,7 +11,10 @@ import (
 
 func (st *step) rosterChange(b wire.RosterChange) { st.show(st.tools.Change(b)) }
 
-func (st *step) pending(b wire.PendingLevel) { st.show(plane.Waiters{Rows: b.Rows}) }
+func (st *step) pending(b wire.PendingLevel) {
+	st.waits = b.Rows
+	st.show(plane.Waiters{Rows: b.Rows})
+}
 
 func (st *step) approvalRequest(b wire.ApprovalRequest) { st.show(plane.Asked{Row: b}) }
 
@@ -100,7 +104,12 @@ func (st *step) ofTask(task string) bool {
 
 func (st *step) background(b wire.Background) { st.show(plane.BackgroundNow{Tasks: b.Tasks}) }
 
-func (st *step) activity(b wire.Activity) { st.show(plane.ActivityNow{Activity: b}) }
+func (st *step) activity(b wire.Activity) {
+	if st.parked = b.State == words.ActivityAsking; st.parked {
+		st.parks++
+	}
+	st.show(plane.ActivityNow{Activity: b})
+}
 
 func (st *step) settings(b wire.Settings) { st.show(plane.SettingsNow{Settings: b}) }
 

@@ -37,6 +37,10 @@ type Ports struct {
 	AbortWait time.Duration
 	// GiveUp ends the wait of an abort early.
 	GiveUp <-chan struct{}
+	// Parked is asked when a run waits for a person and for nothing else, one call at a
+	// time: whether the watch goes on, since somebody decided, or ends with the run
+	// paused. It ends with its context. Not given, the watch waits.
+	Parked func(context.Context) (decided bool)
 	// Dropped hears of frames that gave no output.
 	Dropped func(Drop)
 }
@@ -98,6 +102,8 @@ type driver struct {
 	idle     alarm // lets held text go when no frame comes
 	patience alarm // ends the abort leg
 	aborted  chan error
+	parked   chan bool // answers Parked; nil: it is not being asked
+	parks    int       // how often the run was parked when it was asked
 	tasks    sync.WaitGroup
 }
 
@@ -143,6 +149,18 @@ func (d *driver) loop(ctx, pull context.Context, frames <-chan pulled) error {
 			}
 			if d.oneRun && d.state.ending != nil {
 				return nil
+			}
+			if !leaving {
+				d.park(ctx)
+			}
+		case decided := <-d.parked:
+			d.parked = nil
+			switch parked, times := d.state.Parked(); {
+			case leaving || !parked: // or somebody else decided meanwhile
+			case !decided && times == d.parks:
+				return d.put(d.state.Leave())
+			default:
+				d.park(ctx)
 			}
 		case <-d.cadence.fired:
 			if err := d.flush(); err != nil {
@@ -230,6 +248,17 @@ func (d *driver) put(outs []plane.Output) error {
 		}
 	}
 	return nil
+}
+
+// park asks the host about a run that waits for a person, unless it is being asked.
+func (d *driver) park(ctx context.Context) {
+	parked, times := d.state.Parked()
+	if !parked || d.parked != nil || d.ports.Parked == nil || times == d.parks {
+		return
+	}
+	asked := make(chan bool, 1)
+	d.parked, d.parks = asked, times
+	d.tasks.Go(func() { asked <- d.ports.Parked(ctx) })
 }
 
 // abort starts the abort leg: the server is told, and the run's end waited for.

@@ -4,6 +4,7 @@ import (
 	"github.com/loom-run/loom/client/plane"
 	"github.com/loom-run/loom/client/project"
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/sdkmsg"
 	"github.com/loom-run/loom/wire"
 )
@@ -30,6 +31,10 @@ type State struct {
 	tally     plane.Tally // of the turns seen
 	lacking   bool        // an accounting frame was unreadable: totals are lower bounds
 	ending    plane.Ending
+
+	waits  []wire.Pending // for a person, as it was stated last
+	parked bool           // nothing goes on before somebody decides
+	parks  int            // how often that was said
 }
 
 // New starts with nothing seen.
@@ -139,6 +144,38 @@ func (st *step) broken(b wire.Broken) {
 		st.lacking = true
 		st.close(plane.Lost{Why: plane.ContractBroke, Err: b.Report})
 	}
+}
+
+// Parked reports whether nothing goes on before a person decides, as far as was said;
+// times is how often it was said.
+func (s *State) Parked() (parked bool, times int) { return s.parked && s.ending == nil, s.parks }
+
+// Leave ends the watch of a run that waits for a person. The run goes on once somebody
+// decided. It gives no output when the run has ended.
+func (s *State) Leave() []plane.Output {
+	if s.ending != nil {
+		return nil
+	}
+	var why wire.Paused
+	if len(s.waits) > 0 {
+		switch s.waits[0].(type) {
+		case wire.ApprovalRequest:
+			why.Reason = new(words.PausedOnApproval)
+		case wire.QuestionRequest:
+			why.Reason = new(words.PausedOnQuestion)
+		case wire.PlanRequest:
+			why.Reason = new(words.PausedOnPlan)
+		case wire.UnknownPending: // its word is not known either
+		}
+	}
+	st := step{State: s}
+	var ok bool
+	if st.proof, ok = s.watch.Self(); !ok {
+		s.ending = plane.Seen{Cause: why}
+		return nil
+	}
+	st.close(plane.Seen{Cause: why})
+	return st.out
 }
 
 // Lose ends a run whose end will not be seen. It gives no output when the run

@@ -74,6 +74,30 @@ func DenialSentence(g wire.Gate) string {
 	return out
 }
 
+// AskedAbout is a call that waits for a person, in a line: as the engine says it, else
+// the tool. It is untrusted text.
+func AskedAbout(r wire.ApprovalRequest) string {
+	if r.Title != nil && *r.Title != "" {
+		return *r.Title
+	}
+	return r.Tool
+}
+
+// WhyAsked says why a person is asked about a call, and why each time where no rule
+// can retire the question.
+func WhyAsked(r wire.ApprovalRequest) string {
+	if r.Mandated && r.Mandate != nil {
+		return say.Mandated(*r.Mandate)
+	}
+	if sentence, ok := say.Undecided(r.AutoModeUnavailable); ok {
+		return sentence
+	}
+	if r.Origin != nil {
+		return say.AskedBy(*r.Origin)
+	}
+	return ""
+}
+
 // GateOf finds the gate of a call in a run's records.
 func GateOf(records []wire.GateRecord, callID string) (wire.Gate, bool) {
 	for _, r := range records {

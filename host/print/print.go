@@ -255,6 +255,10 @@ func (p *Printer) show(e plane.Event) {
 	case plane.QueueUnused:
 		u := e.Unused
 		p.progress("loom: " + say.Unused(u.Lane, u.Count, u.Cause, u.Child != nil))
+	case plane.Asked:
+		if r, ok := e.Row.(wire.ApprovalRequest); ok {
+			p.progress("loom: asked about: " + say.Line(project.AskedAbout(r), maxLine))
+		}
 	case plane.TurnOpened, plane.ContextUsed: // and no gauges
 	default: // nor what happens beside the run
 	}

@@ -140,7 +140,8 @@ func (p *Printer) sentence() string {
 		case wire.Failed, wire.Aborted, wire.Blocked:
 			return said + kept
 		case wire.Paused:
-			return said + "." + again
+			id := p.session.String()
+			return said + ". It waits for as long as it takes: loom approvals " + id + " shows what is asked, loom approve, loom deny and loom answer decide, and loom resume " + id + " goes on"
 		default:
 			return said + "."
 		}

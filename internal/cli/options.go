@@ -18,6 +18,7 @@ type runOptions struct {
 	mode                option[words.PermissionMode]
 	maxTurns            option[int64]
 	format              option[print.Format]
+	asks                option[asking]
 	again               bool
 	askOptions
 }
@@ -43,6 +44,8 @@ func (o *runOptions) shared(cmd *cobra.Command) {
 	o.format = option[print.Format]{kind: "FORMAT", parse: format}
 	f := cmd.Flags()
 	f.Var(&o.mode, "permission-mode", "default: read only; acceptEdits: write files here too; bypassPermissions: commands too")
+	o.asks = option[asking]{kind: "WHAT", parse: askingWord}
+	f.Var(&o.asks, "ask", "of a call that you must decide about: wait (you are asked at a terminal; elsewhere the run pauses), or refuse (default: wait at a terminal, else refuse)")
 	o.askOptions.flags(cmd)
 	f.Var(&o.format, "output-format", "text for people, json for programs: one object, the last line (default text)")
 }

@@ -25,7 +25,7 @@ func (a *app) resumeCommand() *cobra.Command {
 				return nil
 			}
 			defer a.hangUp(l)
-			a.status = a.finish(cmd.Context(), l, args[0], wire.Resume{PermissionMode: o.mode.given}, p)
+			a.status = a.finish(cmd.Context(), l, args[0], wire.Resume{PermissionMode: o.mode.given, ApproverPosture: a.posture(o)}, p)
 			return nil
 		},
 	}

@@ -49,7 +49,7 @@ func (a *app) run(ctx context.Context, o runOptions, args []string) error {
 		return nil
 	}
 	defer a.hangUp(l)
-	a.status = a.converse(ctx, l, o, wire.Prompt{Input: wire.Input{Text: text}, PermissionMode: o.mode.given, MaxTurns: o.maxTurns.given}, p)
+	a.status = a.converse(ctx, l, o, wire.Prompt{Input: wire.Input{Text: text}, PermissionMode: o.mode.given, MaxTurns: o.maxTurns.given, ApproverPosture: a.posture(o)}, p)
 	return nil
 }
 
@@ -82,6 +82,16 @@ func (a *app) converse(ctx context.Context, l *link, o runOptions, q wire.Prompt
 		a.note("an interrupted run goes on first; the prompt is kept and follows it")
 	}
 	return a.follow(ctx, l, p, s, receipt.Operation, stream.Frames)
+}
+
+// posture says whether somebody will decide: who sits at a terminal does, unless they
+// said otherwise or want one JSON object.
+func (a *app) posture(o runOptions) *words.ApproverPosture {
+	asks := askingRefuses
+	if a.person() && o.format.or(print.Text) == print.Text {
+		asks = askingWaits
+	}
+	return o.asks.or(asks).posture()
 }
 
 // choose returns the session to prompt, made anew if none was named.
@@ -169,6 +179,7 @@ func (a *app) follow(ctx context.Context, l *link, p *print.Printer, s id.Sessio
 			return err
 		},
 		AbortWait: abortWait,
+		Parked:    a.parked(l, s),
 		GiveUp:    a.interrupts.givenUp.Done(),
 	})
 }
