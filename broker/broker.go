@@ -60,7 +60,8 @@ import (
 	"github.com/loom-run/loom/policy"
 )
 
-// Config is what a broker is made of. All of it but the rules is fixed for its life.
+// Config is what a broker is made of. All of it but the rules, and the mode plan, is fixed
+// for its life.
 type Config struct {
 	Mode      policy.Mode // what the person allows
 	Rules     policy.Rules
@@ -79,7 +80,6 @@ type Config struct {
 // Broker is the door of one session. Its methods may be called from several
 // goroutines.
 type Broker struct {
-	mode      policy.Mode
 	guarded   policy.Guarded
 	workspace string
 	real      string // the workspace without links
@@ -94,6 +94,7 @@ type Broker struct {
 	live   map[*Permit]*usage      // guarded by mu; what is not here is settled or no permit
 	byCall map[Coordinates]*Permit // guarded by mu; the live ones again
 	closed bool                    // guarded by mu
+	mode   policy.Mode             // guarded by mu
 	rules  policy.Rules            // guarded by mu
 	pools  map[string]*pool        // guarded by mu; of the newest response of each strand
 }
@@ -150,6 +151,7 @@ type Call struct {
 	Class     policy.Class
 	Subject   policy.Subject // what rules about the tool speak of; only Clear looks at it
 	Arguments jsonv.Value
+	Asks      policy.Asks  // whether it asks a person by itself; only clearing looks at it
 	Needs     policy.Needs // what it asks of the bounds; the zero Needs take what there is. Only clearing looks at it
 }
 

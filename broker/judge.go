@@ -17,7 +17,25 @@ const (
 // Judge says what becomes of a call as things are, and what of it rules speak of.
 func (b *Broker) Judge(c Call) (policy.Decision, policy.Action) {
 	a := b.action(c)
-	return policy.Judge(b.mode, b.Rules(), b.guarded, a), a
+	return policy.Judge(b.Mode(), b.Rules(), b.guarded, a), a
+}
+
+// Mode is the mode in force.
+func (b *Broker) Mode() policy.Mode {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.mode
+}
+
+// LeavePlan goes from the mode plan to the mode default, since a plan was accepted. It
+// returns the mode in force; left is false where it was another one before.
+func (b *Broker) LeavePlan() (now policy.Mode, left bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.mode == policy.Plan {
+		b.mode, left = policy.Default, true
+	}
+	return b.mode, left
 }
 
 // Rules are the rules in force.
@@ -37,7 +55,7 @@ func (b *Broker) Rule(change func(policy.Rules) policy.Rules) {
 // action is what rules see of a call. Arguments that are not what the tool takes are
 // for the tool to refuse: rules see nothing, and cover nothing.
 func (b *Broker) action(c Call) policy.Action {
-	a := policy.Action{Tool: c.Tool, Class: c.Class, Subject: c.Subject}
+	a := policy.Action{Tool: c.Tool, Class: c.Class, Subject: c.Subject, Asks: c.Asks}
 	text := func(name, absent string) (string, bool) {
 		v, ok := c.Arguments.Get(name)
 		if !ok {

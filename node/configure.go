@@ -48,7 +48,7 @@ func (s *Slot) Configure(strand string, c server.Configuring) (out server.Config
 	}); err != nil {
 		return out, err
 	}
-	mode, _ := words.PermissionModes.Parse(r.mode.String())
+	mode, _ := words.PermissionModes.Parse(r.broker.Mode().String())
 	err = s.Read(func(v *session.View) error {
 		now, _, err := v.StrandConfig(strand)
 		out = server.Configured{

@@ -3,6 +3,7 @@ package node
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"strconv"
 	"strings"
 
 	"github.com/loom-run/loom/broker"
@@ -16,6 +17,7 @@ import (
 	"github.com/loom-run/loom/policy"
 	"github.com/loom-run/loom/server"
 	"github.com/loom-run/loom/session"
+	"github.com/loom-run/loom/tools"
 )
 
 // clear asks the broker, with what a person said about this very call or about calls
@@ -35,10 +37,13 @@ func (t *toolbox) clear(c engine.Call, call broker.Call) (*broker.Permit, error)
 		if approved != hashOf(c.Arguments) {
 			return nil, broker.ErrUnapproved
 		}
+		if call.Asks == policy.AsksPlan { // it was handed in in its mode, whatever the mode is by now
+			call.Asks = policy.AsksQuestion
+		}
 		return t.broker.ClearApproved(call, broker.Approval{Arguments: broker.Digest(c.Arguments)})
 	}
 	permit, err := t.broker.Clear(call)
-	if asked, ok := err.(*broker.Question); ok && t.allowed(call, asked.Decision) { //nolint:errorlint // it comes from there as it is
+	if asked, ok := err.(*broker.Question); ok && call.Asks == 0 && t.allowed(call, asked.Decision) { //nolint:errorlint // it comes from there as it is
 		return t.broker.ClearApproved(call, broker.Approval{Arguments: broker.Digest(c.Arguments)})
 	}
 	return permit, err
@@ -97,18 +102,54 @@ func (t *toolbox) allowed(call broker.Call, d policy.Decision) bool {
 	return holds(words.GrantExact, g.Exact) || holds(words.GrantSession, g.Session)
 }
 
+// asksOf is what a tool asks a person by itself.
+func asksOf(t tools.Tool, arguments jsonv.Value) (asks policy.Asks, what tools.Asking, err error) {
+	if t.Asks == nil {
+		return 0, what, nil
+	}
+	if what, err = t.Asks(arguments); err != nil {
+		return 0, what, err
+	}
+	if what.Plan != "" {
+		return policy.AsksPlan, what, nil
+	}
+	return policy.AsksQuestion, what, nil
+}
+
+// asked is what a person is asked by a tool: questions, or the review of a plan.
+func (t *toolbox) asked(c engine.Call, what tools.Asking) engine.Verdict {
+	ask := server.Ask{CallID: c.Call.ID, Hash: hashOf(c.Arguments), Tool: c.Call.Name, Origin: new(words.AskedByTool)}
+	q := engine.Question{Reason: words.PausedOnQuestion, AnswerWithin: t.window, Window: words.ExpiredApproval}
+	for i, question := range what.Questions {
+		one := server.Question{ID: "q" + strconv.Itoa(i+1), Text: question.Text, Multiple: question.Multiple}
+		one.Header = given(question.Header)
+		for n, o := range question.Options {
+			one.Options = append(one.Options, server.Option{ID: "o" + strconv.Itoa(n+1), Label: o.Label, About: given(o.About)})
+		}
+		ask.Questions = append(ask.Questions, one)
+	}
+	if what.Plan != "" {
+		q.Reason, ask.Plan, ask.Mandate = words.PausedOnPlan, &what.Plan, new(words.MandatedPlan)
+	}
+	q.Subject = ask.Subject()
+	return q
+}
+
 // ask puts a question to a person, or refuses the call where there is nobody who could
 // answer. An agent has nobody: whoever waits for it would wait for both.
-func (t *toolbox) ask(c engine.Call, call broker.Call, d policy.Decision) engine.Verdict {
+func (t *toolbox) ask(c engine.Call, call broker.Call, d policy.Decision, what tools.Asking) engine.Verdict {
 	if !t.attended() || c.Strand != session.MainStrand {
 		// A mode that asks for a class is told as the refusal that it comes to without
 		// anybody; what a rule or a check has asked about, as the question that reached
 		// nobody.
 		by := words.DeniedByMode
-		if _, ruled := d.Rule(); ruled || d.Mandate() != "" {
+		if _, ruled := d.Rule(); ruled || d.Mandate() != "" || call.Asks != 0 {
 			by = words.DeniedByNobody
 		}
 		return denied(c.Call, d.Sentence(), by)
+	}
+	if call.Asks != 0 {
+		return t.asked(c, what)
 	}
 	ask := server.Ask{
 		CallID: c.Call.ID, Hash: hashOf(c.Arguments), Tool: call.Tool, About: t.about(call), Grants: t.digests(call, d),

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -495,5 +496,126 @@ func TestARewrittenInputMeetsTheRules(t *testing.T) {
 	g.ended()
 	if !g.there(".loom/permissions.toml") {
 		t.Error("what was allowed was not done")
+	}
+}
+
+const asks = `call ask_user {"questions":[{"question":"Which colour?","options":[{"label":"red"},{"label":"blue","description":"like the sky"}]},{"question":"And why?"}]}`
+
+// TestAQuestionIsAnsweredByAPerson, over restarts, by whoever decides; an answer that is
+// none changes nothing.
+func TestAQuestionIsAnsweredByAPerson(t *testing.T) {
+	g := newGated(t, nil, asks, "text thanks", asks, "text alone", `call ask_user {"questions":[]}`, "text sorry")
+	g.prompt("part:boss go")
+	q, ok := g.asked()[0].(wire.QuestionRequest)
+	if !ok || len(q.Questions) != 2 || len(q.Questions[0].Options) != 2 || q.Questions[0].Options[1].Label != "blue" || len(q.Questions[1].Options) != 0 {
+		t.Fatalf("%+v", q)
+	}
+	g.restart()
+	answer := wire.Answer{ID: q.ID, Binding: q.Binding, Seq: q.Seq}
+	for _, bad := range [][]wire.Reply{
+		nil, {{Question: "q1", Chosen: []string{"o2"}}}, {{Question: "q1", Chosen: []string{"o1", "o2"}}, {Question: "q2", Text: new("x")}},
+		{{Question: "q1", Chosen: []string{"o9"}}, {Question: "q2", Text: new("x")}}, {{Question: "q1", Chosen: []string{"o1"}}, {Question: "q2", Text: new(" ")}},
+		{{Question: "q1", Chosen: []string{"o1"}}, {Question: "q2", Text: new("x")}, {Question: "q3", Text: new("x")}},
+	} {
+		answer.Answers = bad
+		_, err := g.Client.Answer(t.Context(), g.slot.ID(), answer)
+		if r, ok := errors.AsType[*wireclient.Refused](err); !ok || r.Code != wire.BadRequest {
+			t.Errorf("%+v: %v", bad, err)
+		}
+	}
+	answer.Answers = []wire.Reply{{Question: "q1", Chosen: []string{"o2"}}, {Question: "q2", Text: new("because")}}
+	if _, err := g.Client.Answer(t.Context(), g.slot.ID(), answer); err != nil {
+		t.Fatal(err)
+	}
+	late := answer
+	late.Answers = []wire.Reply{{Question: "q1", Chosen: []string{"o1"}}, {Question: "q2", Text: new("no")}}
+	tooLate := func() {
+		t.Helper()
+		_, err := g.Client.Answer(t.Context(), g.slot.ID(), late)
+		if r, ok := errors.AsType[*wireclient.Refused](err); !ok || r.Code != wire.AlreadySettled || !strings.Contains(r.Message, "by ann") {
+			t.Errorf("%v", err)
+		}
+	}
+	tooLate()
+	g.resume()
+	if e := g.ended(); e.Terminal != (wire.Completed{}) {
+		t.Fatalf("%+v", e)
+	}
+	tooLate()
+	if said := g.print(); !strings.Contains(said, "Answer: blue") || !strings.Contains(said, "Answer: because") || strings.Contains(said, "Answer: red") {
+		t.Errorf("%s", said)
+	}
+	// Where nobody is there it is said so at once.
+	if _, err := g.Client.Prompt(t.Context(), g.slot.ID(), wire.Prompt{Input: wire.Input{Text: "part:boss more"}, ApproverPosture: new(words.ApproverAbsent)}); err != nil {
+		t.Fatal(err)
+	}
+	if at := gate(t, g.ended()); *at.DeniedBy != words.DeniedByNobody {
+		t.Errorf("%+v", at)
+	}
+	// What is no question is told to the model, and asks nobody.
+	g.prompt("part:boss again")
+	if e := g.ended(); e.Terminal != (wire.Completed{}) || !strings.Contains(g.print(), "invalid arguments") {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestAPlanIsReviewed: what a person saw is what is accepted, and what is accepted leaves
+// the mode plan.
+func TestAPlanIsReviewed(t *testing.T) {
+	hands := `call exit_plan {"plan":"1. touch made"}`
+	g := newGated(t, nil, touches, hands, hands, touches, "text done", hands, "text enough")
+	g.restart() // into another mode
+	if _, err := g.Client.Prompt(t.Context(), g.slot.ID(), wire.Prompt{
+		Input: wire.Input{Text: "part:boss go"}, PermissionMode: new(words.ModePlan), ApproverPosture: new(words.ApproverResident),
+	}); err != nil {
+		t.Fatal(err)
+	}
+	plan := func() wire.PlanRequest {
+		t.Helper()
+		p, ok := g.asked()[0].(wire.PlanRequest)
+		if !ok || p.Plan != "1. touch made" {
+			t.Fatalf("%+v", p)
+		}
+		return p
+	}
+	first := plan()
+	answer := wire.DecidePlan{ID: first.ID, Binding: first.Binding, Seq: first.Seq, Verdict: words.PlanReject, Message: new("think again")}
+	if _, err := g.DecidePlan(t.Context(), g.slot.ID(), answer); err != nil {
+		t.Fatal(err)
+	}
+	settled := until[wire.PlanSettled](g, nil)
+	if settled.Verdict == nil || *settled.Verdict != words.PlanReject || settled.Decider == nil {
+		t.Errorf("%+v", settled)
+	}
+	second := plan()
+	answer = wire.DecidePlan{ID: second.ID, Binding: first.Binding, Seq: second.Seq, Verdict: words.PlanEdit, Plan: new("1. touch made\n2. rest")}
+	if _, err := g.DecidePlan(t.Context(), g.slot.ID(), answer); err == nil {
+		t.Error("an answer to the plan before was taken")
+	}
+	answer.Binding = second.Binding
+	if _, err := g.DecidePlan(t.Context(), g.slot.ID(), answer); err != nil {
+		t.Fatal(err)
+	}
+	// The mode is default now: the same call that was refused is asked about.
+	g.decide(allow(g.approval()), words.ApprovedOnce)
+	e := g.ended()
+	var settlements []words.Settlement
+	for _, at := range e.Gates {
+		if at.Settlement != nil {
+			settlements = append(settlements, *at.Settlement)
+		}
+	}
+	if !slices.Equal(settlements, []words.Settlement{words.Rejected, words.ApprovedEdited, words.ApprovedOnce}) || *e.Gates[0].DeniedBy != words.DeniedByMode || !g.there("made") {
+		t.Errorf("%+v", e)
+	}
+	if said := g.print(); !strings.Contains(said, "2. rest") || !strings.Contains(said, "think again") {
+		t.Errorf("%s", said)
+	}
+	if with, ok := g.slot.With(); !ok || with.Mode != policy.Default {
+		t.Errorf("the mode is %v", with.Mode)
+	}
+	g.prompt("part:boss more") // and a plan has no place any more
+	if at := gate(t, g.ended()); *at.DeniedBy != words.DeniedByMode {
+		t.Errorf("%+v", at)
 	}
 }

@@ -207,7 +207,7 @@ func (s *Slot) With() (w RunningWith, ok bool) {
 	if r == nil {
 		return RunningWith{}, false
 	}
-	w = RunningWith{Mode: r.mode, Cwd: r.cwd}
+	w = RunningWith{Mode: r.broker.Mode(), Cwd: r.cwd}
 	for _, d := range r.tools.Definitions() {
 		if t, ok := r.tools.Lookup(d.Name); ok {
 			w.Tools = append(w.Tools, t)

@@ -139,7 +139,7 @@ func (n *Node) inert(dir string, mode policy.Mode) (*broker.Broker, *tools.Regis
 	if err != nil {
 		return nil, nil, err
 	}
-	d := tools.Deps{Workspace: dir, Broker: b, Agency: func() tools.Agency { return nil }, Jobs: func() tools.Jobs { return nil }}
+	d := tools.Deps{Workspace: dir, Broker: b, Agency: func() tools.Agency { return nil }, Jobs: func() tools.Jobs { return nil }, Person: true}
 	if n.cfg.Automation.Models != automation.Off {
 		d.Schedules = func() tools.Schedules { return nil }
 	}

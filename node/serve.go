@@ -362,9 +362,9 @@ func (s *slotSource) Results(from, to int64) ([]server.Result, error) {
 	return through(s, func(src server.Source) ([]server.Result, error) { return src.Results(from, to) })
 }
 
-// offeredModes are those that a session can be opened in. The others are decided as
-// well; they become of use once somebody can be asked.
-var offeredModes = []policy.Mode{policy.Default, policy.AcceptEdits, policy.BypassPermissions}
+// offeredModes are those that a session can be opened in. Auto is decided as well; it
+// becomes of use with a classifier.
+var offeredModes = []policy.Mode{policy.Default, policy.AcceptEdits, policy.BypassPermissions, policy.Plan, policy.DontAsk}
 
 // modeOf reads a mode word that this build offers.
 func modeOf(word *string) (*policy.Mode, error) {

@@ -132,8 +132,8 @@ func (s *Slot) open(o Opening) (*resident, error) {
 		}
 	}
 	if r := s.resident(); r != nil {
-		if o.Mode != nil && *o.Mode != r.mode {
-			return nil, &ErrMode{r.mode, *o.Mode}
+		if now := r.broker.Mode(); o.Mode != nil && *o.Mode != now {
+			return nil, &ErrMode{now, *o.Mode}
 		}
 		s.attend(o)
 		return r, s.configure(r, o)
@@ -282,7 +282,7 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 	r.tools, err = tools.New(tools.Deps{
 		Workspace: r.cwd, Closed: []string{s.node.home.dir}, Broker: r.broker, Blobs: r.blobs,
 		Agency: func() tools.Agency { return r.engine }, Jobs: func() tools.Jobs { return r.engine }, Schedules: s.node.schedules(r),
-		Peers: func() tools.Peers { return r.engine },
+		Peers: func() tools.Peers { return r.engine }, Person: true,
 	})
 	if err != nil {
 		return &ErrWorkspace{r.cwd, err}
@@ -390,6 +390,7 @@ func (s *Slot) evict() error {
 	if r == nil {
 		return nil
 	}
+	s.mode = new(r.broker.Mode()) // a plan that was accepted stays accepted
 	return r.close()
 }
 

@@ -58,7 +58,11 @@ func (t *toolbox) Clear(c engine.Call) engine.Verdict {
 		return engine.Denied{Result: refusal(c.Call, fmt.Sprintf("the tool %s is not one of yours; the call was not executed", tool.Name))}
 	}
 	at := broker.Coordinates{Op: c.Op, Strand: c.Strand, Step: c.Step, SourceIndex: c.SourceIndex, CallID: c.Call.ID}
-	call := broker.Call{Coordinates: at, Tool: tool.Name, Class: tool.Class, Subject: subjectOf(tool), Arguments: c.Arguments}
+	asks, what, err := asksOf(tool, c.Arguments)
+	if err != nil {
+		return engine.Denied{Result: refusal(c.Call, err.Error())}
+	}
+	call := broker.Call{Asks: asks, Coordinates: at, Tool: tool.Name, Class: tool.Class, Subject: subjectOf(tool), Arguments: c.Arguments}
 	permit, err := t.clear(c, call)
 	if err == nil {
 		return engine.Granted{Clearance: &clearance{t, tool, permit, c, at}}
@@ -67,7 +71,7 @@ func (t *toolbox) Clear(c engine.Call) engine.Verdict {
 		return denied(c.Call, refused.Sentence, refused.By)
 	}
 	if asked, ok := errors.AsType[*broker.Question](err); ok {
-		return t.ask(c, call, asked.Decision)
+		return t.ask(c, call, asked.Decision, what)
 	}
 	if errors.Is(err, broker.ErrUnapproved) {
 		return denied(c.Call, "The arguments of this call are not those that were approved; it was not executed.", words.DeniedByPolicy)

@@ -15,7 +15,17 @@ type Action struct {
 	Subject Subject
 	Command string   // of a tool about commands
 	Paths   []string // of a tool about paths: as it was named and, if that differs, where it leads; absolute and clean
+	Asks    Asks
 }
+
+// Asks says whether a tool asks a person by itself. The zero Asks does not.
+type Asks uint8
+
+// What a tool asks about.
+const (
+	AsksQuestion Asks = iota + 1 // something that only a person can tell
+	AsksPlan                     // the way out of the mode plan
+)
 
 // Guarded are the places of the harness's own. A call that writes below one is asked
 // about each time: no rule and no mode retires the question.
@@ -24,13 +34,15 @@ type Guarded []string
 // Judge answers a call by rules and mode. The first of these that speaks decides:
 //
 //  1. a deny rule that matches refuses, in every mode;
-//  2. writing to what is guarded, an ask rule that matches, and a deny rule that may
+//  2. a tool that asks a person asks, in every mode but dontAsk; the review of a plan
+//     belongs to the mode plan;
+//  3. writing to what is guarded, an ask rule that matches, and a deny rule that may
 //     match what cannot be known before it runs, ask a person, in every mode that
 //     asks or allows;
-//  3. the modes plan and dontAsk refuse where 2 asks, and plan refuses what it does
+//  4. the modes plan and dontAsk refuse where 3 asks, and plan refuses what it does
 //     not allow;
-//  4. allow rules that cover everything of the call let it run;
-//  5. the mode decides, as [Decide] says.
+//  5. allow rules that cover everything of the call let it run;
+//  6. the mode decides, as [Decide] says.
 //
 // So the order of rules means nothing, and a rule never allows what another refuses.
 func Judge(m Mode, rules Rules, guarded Guarded, a Action) Decision {
@@ -46,6 +58,9 @@ func Judge(m Mode, rules Rules, guarded Guarded, a Action) Decision {
 	}
 	if strongest == fits {
 		return Decision{by: words.DeniedByRule, rule: best, sentence: "This call was refused by the rule that denies " + best.shown() + "; nothing was done."}
+	}
+	if a.Asks != 0 {
+		return asksItself(m, a.Asks)
 	}
 	if c.writesBelow(guarded) {
 		d := asked(m, a.Class, words.AskedBySafety, "Changing the files that Loom itself is configured with must be allowed each time by a person")
@@ -77,6 +92,22 @@ func Judge(m Mode, rules Rules, guarded Guarded, a Action) Decision {
 		d.sentence = "No rule allows " + gap + ". " + d.sentence
 	}
 	return d
+}
+
+// asksItself is the answer to a tool that asks a person.
+func asksItself(m Mode, a Asks) Decision {
+	switch {
+	case m == DontAsk:
+		return Decision{by: words.DeniedByMode, sentence: "Permission mode " + m.String() + " asks nobody, so this was not asked. Decide yourself, and say what you assumed."}
+	case a == AsksPlan && m != Plan:
+		return Decision{by: words.DeniedByMode, sentence: "A plan is handed in in permission mode plan, and this is " + m.String() + ": nobody was asked. Do what you were asked to do."}
+	case a == AsksPlan:
+		return Decision{
+			behavior: Ask, origin: words.AskedByTool, mandate: words.MandatedPlan,
+			sentence: "Nobody is there to review the plan. End your turn, with the plan as your answer.",
+		}
+	}
+	return Decision{behavior: Ask, origin: words.AskedByTool, sentence: "Nobody is there to answer. Decide yourself, and say what you assumed."}
 }
 
 // asked is a question that a rule demands.

@@ -366,3 +366,33 @@ func BenchmarkJudge(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "decisions/s")
 }
+
+// A tool that asks a person by itself asks whatever a rule allows, is denied by a rule
+// that denies it, and asks nobody where nobody is to be asked.
+func TestAToolThatAsksIsLeftToAPerson(t *testing.T) {
+	for _, m := range append(policy.Modes(), 0) {
+		for asks, own := range map[policy.Asks]policy.Mode{policy.AsksQuestion: m, policy.AsksPlan: policy.Plan} {
+			a := policy.Action{Tool: "ask_user", Class: policy.Read, Asks: asks}
+			base := func(string) (policy.Subject, bool) { return policy.NoSubject, true }
+			rule := func(b words.RuleBehavior) policy.Rules {
+				r, issue := policy.Compile("ask_user", b, words.RuleForUser, policy.Base{Workspace: "/w"}, base)
+				if issue != nil {
+					t.Fatal(issue)
+				}
+				return policy.RulesOf(r)
+			}
+			want := policy.Ask
+			if m == 0 || m == policy.DontAsk || m != own {
+				want = policy.Deny
+			}
+			if d := policy.Judge(m, rule(words.RuleAllow), nil, a); d.Behavior() != want || d.Sentence() == "" {
+				t.Errorf("%v %v: %v %q", m, asks, d.Behavior(), d.Sentence())
+			} else if want == policy.Ask && d.Origin() != words.AskedByTool {
+				t.Errorf("%v %v asks as %s", m, asks, d.Origin())
+			}
+			if d := policy.Judge(m, rule(words.RuleDeny), nil, a); d.Behavior() != policy.Deny {
+				t.Errorf("%v %v: a deny rule is passed over", m, asks)
+			}
+		}
+	}
+}

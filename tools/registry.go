@@ -24,6 +24,7 @@ type Deps struct {
 	Jobs      func() Jobs      // commands in the background; nil: there are no tools for it
 	Schedules func() Schedules // what is told later; nil: there are no tools for it
 	Peers     func() Peers     // what agents of other sessions are told; nil: there are no tools for it
+	Person    bool             // somebody puts the questions of calls to a person; false: there are no tools that ask
 	More      []Tool           // further tools
 }
 
@@ -46,6 +47,9 @@ func New(d Deps) (*Registry, error) {
 	}
 	kit := toolkit{room: room, blobs: d.Blobs, broker: d.Broker, secrets: d.Broker.Secrets(), kept: &keeper{}}
 	all := append([]Tool{kit.read(), kit.write(), kit.edit(), kit.bash(), kit.grep(), kit.ls()}, d.More...)
+	if d.Person {
+		all = append(all, askers()...)
+	}
 	if d.Agency != nil {
 		all = append(all, agents{d.Agency}.all()...)
 	}

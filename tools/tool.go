@@ -38,6 +38,9 @@ type Tool struct {
 	Class       policy.Class
 	Replay      Replay
 	Scheduling  Scheduling
+	// Asks reads what a call asks a person, who decides about it whatever mode and rules
+	// say; nil for a tool that asks nobody. The error is for the model.
+	Asks func(arguments jsonv.Value) (Asking, error)
 	// Run executes a call that was admitted. It must return soon after ctx ends.
 	Run func(ctx context.Context, in Invocation) Outcome
 }

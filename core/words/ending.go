@@ -54,8 +54,8 @@ const (
 // PauseReasons is the closed set.
 var PauseReasons = of("what a paused run waits for",
 	minted(PausedOnApproval, "node", "server"),
-	minted(PausedOnQuestion, "machine", "server"),
-	minted(PausedOnPlan, "server"),
+	minted(PausedOnQuestion, "machine", "node", "server"),
+	minted(PausedOnPlan, "node", "server"),
 )
 
 // BlockedKind is what kept a run from going on. The kind says in which table its

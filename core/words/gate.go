@@ -113,7 +113,7 @@ var AskOrigins = of("what made a call a question",
 	minted(AskedByMode, "policy"),
 	minted(AskedByRule, "policy"),
 	minted(AskedBySubcommand, "policy"),
-	planned(AskedByTool),
+	minted(AskedByTool, "node", "policy"),
 	planned(AskedByHook),
 	minted(AskedByClassifier, "policy"),
 	planned(AskedByAgent),
@@ -143,7 +143,7 @@ var Mandates = of("what a question stands on that no rule can retire",
 	planned(MandatedJail),
 	planned(MandatedNetwork),
 	planned(MandatedLifetime),
-	planned(MandatedPlan),
+	minted(MandatedPlan, "node", "policy"),
 )
 
 // SettledBy is whom a decision is attributed to when it is not the person at the

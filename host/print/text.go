@@ -141,7 +141,7 @@ func (p *Printer) sentence() string {
 			return said + kept
 		case wire.Paused:
 			id := p.session.String()
-			return said + ". It waits for as long as it takes: loom approvals " + id + " shows what is asked, loom approve, loom deny and loom answer decide, and loom resume " + id + " goes on"
+			return said + ". It waits for as long as it takes: loom approvals " + id + " shows what is asked, loom approve, loom deny and loom answer decide, and loom resume --ask wait " + id + " goes on"
 		default:
 			return said + "."
 		}

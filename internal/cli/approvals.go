@@ -193,7 +193,7 @@ func (a *app) decide(cmd *cobra.Command, d *deciding, args []string, q func(cont
 		if len(rows.Rows) > 1 {
 			out.text(counted(len(rows.Rows)-1, "question") + " left: loom approvals " + s.String())
 		} else {
-			out.text("The run goes on with: loom resume " + s.String())
+			out.text("The run goes on with: loom resume --ask wait " + s.String())
 		}
 		return nil
 	})

@@ -43,7 +43,7 @@ func (o *runOptions) shared(cmd *cobra.Command) {
 	o.mode = option[words.PermissionMode]{kind: "MODE", parse: mode}
 	o.format = option[print.Format]{kind: "FORMAT", parse: format}
 	f := cmd.Flags()
-	f.Var(&o.mode, "permission-mode", "default: read only; acceptEdits: write files here too; bypassPermissions: commands too")
+	f.Var(&o.mode, "permission-mode", "default: read only; acceptEdits: write files here too; bypassPermissions: commands too; plan: read only until you accept a plan; dontAsk: default, and nobody is asked")
 	o.asks = option[asking]{kind: "WHAT", parse: askingWord}
 	f.Var(&o.asks, "ask", "of a call that you must decide about: wait (you are asked at a terminal; elsewhere the run pauses), or refuse (default: wait at a terminal, else refuse)")
 	o.askOptions.flags(cmd)
@@ -90,7 +90,7 @@ func text(s string) (string, error) {
 func mode(s string) (words.PermissionMode, error) {
 	m, ok := words.PermissionModes.Parse(s)
 	if !ok {
-		return "", errors.New("there are default, acceptEdits and bypassPermissions")
+		return "", errors.New("there are default, acceptEdits, bypassPermissions, plan and dontAsk")
 	}
 	return m, nil
 }
