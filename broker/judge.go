@@ -69,6 +69,9 @@ func (b *Broker) action(c Call) policy.Action {
 	case policy.Paths:
 		if named, ok := text(PathArgument, "."); ok {
 			a.Paths = b.paths(named)
+			if c.Class == policy.Read {
+				a.Beyond = b.beyond(a.Paths)
+			}
 		}
 	case policy.NoSubject:
 	}
@@ -89,6 +92,21 @@ func (b *Broker) paths(named string) []string {
 		return []string{named}
 	}
 	return []string{named, leads}
+}
+
+// beyond is the directory that would have to be granted for reading at paths; empty where
+// they lie in the workspace.
+func (b *Broker) beyond(paths []string) string {
+	for _, p := range paths {
+		if p == b.workspace || strings.HasPrefix(p, strings.TrimSuffix(b.workspace, "/")+"/") {
+			continue
+		}
+		if st, err := os.Stat(p); err == nil && st.IsDir() {
+			return p
+		}
+		return filepath.Dir(p)
+	}
+	return ""
 }
 
 // resolved follows the links of the part of a path that exists.

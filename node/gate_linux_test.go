@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -617,5 +618,102 @@ func TestAPlanIsReviewed(t *testing.T) {
 	g.prompt("part:boss more") // and a plan has no place any more
 	if at := gate(t, g.ended()); *at.DeniedBy != words.DeniedByMode {
 		t.Errorf("%+v", at)
+	}
+}
+
+// TestADeniedReadNamesWhatWouldHaveToBeGranted, and nothing is granted by naming it.
+func TestADeniedReadNamesWhatWouldHaveToBeGranted(t *testing.T) {
+	beside := t.TempDir()
+	for _, name := range []string{"note", "other"} {
+		if err := os.WriteFile(filepath.Join(beside, name), []byte("secret of "+name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	g := newGated(t, nil, fmt.Sprintf(`call read {"path":%q}`, filepath.Join(beside, "note")), `call read {"path":"link/other"}`, fmt.Sprintf(`call ls {"path":%q}`, beside), "text done")
+	if err := os.Symlink(beside, filepath.Join(g.cwd, "link")); err != nil {
+		t.Fatal(err)
+	}
+	g.prompt("part:boss go")
+	e := g.ended()
+	if len(e.Gates) != 3 {
+		t.Fatalf("%+v\n%s", e, g.print())
+	}
+	for _, at := range e.Gates {
+		if at.Disposition != words.GateDenied || *at.DeniedBy != words.DeniedByReadBoundary || at.Settlement != nil {
+			t.Errorf("%+v", at)
+		}
+	}
+	if said := g.print(); strings.Count(said, "The directory `"+beside+"` would have to be granted") != 3 || strings.Contains(said, "secret of") {
+		t.Errorf("%s", said)
+	}
+	rows, err := g.Grants(t.Context(), g.slot.ID())
+	if err != nil || len(rows.Grants) != 0 {
+		t.Errorf("%+v, %v", rows, err)
+	}
+}
+
+// TestAnObserverSeesAndDecidesNothing: what waits is shown to them, and waits on.
+func TestAnObserverSeesAndDecidesNothing(t *testing.T) {
+	g := newGated(t, nil, touches, "text done")
+	g.prompt("part:boss go")
+	r := g.approval()
+	in := memlisten.New()
+	go func() { _ = g.server.Observe(in) }()
+	observer := wireclient.New(&http.Transport{DialContext: in.DialContext, DisableKeepAlives: true}, "http://loom")
+	rows, err := observer.Pending(t.Context(), g.slot.ID())
+	if err != nil || len(rows.Rows) != 1 || wire.PendingID(rows.Rows[0]) != r.ID {
+		t.Fatalf("%+v, %v", rows, err)
+	}
+	forbidden := func(err error) {
+		t.Helper()
+		if refused, ok := errors.AsType[*wireclient.Refused](err); !ok || refused.Code != wire.Forbidden {
+			t.Errorf("%v", err)
+		}
+	}
+	_, err = observer.Decide(t.Context(), g.slot.ID(), allow(r))
+	forbidden(err)
+	_, err = observer.Decide(t.Context(), g.slot.ID(), refuse(r))
+	forbidden(err)
+	_, err = observer.Abort(t.Context(), g.slot.ID(), wire.Abort{})
+	forbidden(err)
+	if rows := g.pending(); len(rows) != 1 || g.there("made") {
+		t.Errorf("%+v", rows)
+	}
+	g.decide(allow(r), words.ApprovedOnce)
+	g.ended()
+}
+
+// TestAnAskerThatVanishesLeavesTheQuestion: nobody is attached any more, and it waits for
+// whoever comes.
+func TestAnAskerThatVanishesLeavesTheQuestion(t *testing.T) {
+	g := newGated(t, nil, touches, "text done")
+	ctx, vanish := context.WithCancel(t.Context())
+	asker := *g
+	stream, err := asker.Attach(ctx, g.slot.ID(), wire.FromHead())
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		for _, err := range stream.Frames(ctx) {
+			if err != nil {
+				return
+			}
+		}
+	}()
+	g.prompt("part:boss go")
+	r := g.approval()
+	vanish()
+	<-gone
+	g.restart()
+	if rows := g.pending(); len(rows) != 1 || wire.PendingID(rows[0]) != r.ID {
+		t.Fatalf("%+v", rows)
+	}
+	g.resume()
+	g.asked()
+	g.decide(allow(r), words.ApprovedOnce)
+	if e := g.ended(); e.Terminal != (wire.Completed{}) || !g.there("made") {
+		t.Errorf("%+v", e)
 	}
 }

@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 	if order := os.Getenv(playerEnv); order != "" {
 		os.Exit(playUntilKilled(order))
 	}
+	if order := os.Getenv(deciderEnv); order != "" {
+		os.Exit(decideUntilKilled(order))
+	}
 	os.Exit(m.Run())
 }
 

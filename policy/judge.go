@@ -16,6 +16,9 @@ type Action struct {
 	Command string   // of a tool about commands
 	Paths   []string // of a tool about paths: as it was named and, if that differs, where it leads; absolute and clean
 	Asks    Asks
+	// Beyond is the directory that would have to be granted, where what would be read lies
+	// outside of what may be; empty where it does not.
+	Beyond string
 }
 
 // Asks says whether a tool asks a person by itself. The zero Asks does not.
@@ -34,15 +37,16 @@ type Guarded []string
 // Judge answers a call by rules and mode. The first of these that speaks decides:
 //
 //  1. a deny rule that matches refuses, in every mode;
-//  2. a tool that asks a person asks, in every mode but dontAsk; the review of a plan
+//  2. reading outside of what may be read is refused, in every mode;
+//  3. a tool that asks a person asks, in every mode but dontAsk; the review of a plan
 //     belongs to the mode plan;
-//  3. writing to what is guarded, an ask rule that matches, and a deny rule that may
+//  4. writing to what is guarded, an ask rule that matches, and a deny rule that may
 //     match what cannot be known before it runs, ask a person, in every mode that
 //     asks or allows;
-//  4. the modes plan and dontAsk refuse where 3 asks, and plan refuses what it does
+//  5. the modes plan and dontAsk refuse where 4 asks, and plan refuses what it does
 //     not allow;
-//  5. allow rules that cover everything of the call let it run;
-//  6. the mode decides, as [Decide] says.
+//  6. allow rules that cover everything of the call let it run;
+//  7. the mode decides, as [Decide] says.
 //
 // So the order of rules means nothing, and a rule never allows what another refuses.
 func Judge(m Mode, rules Rules, guarded Guarded, a Action) Decision {
@@ -58,6 +62,13 @@ func Judge(m Mode, rules Rules, guarded Guarded, a Action) Decision {
 	}
 	if strongest == fits {
 		return Decision{by: words.DeniedByRule, rule: best, sentence: "This call was refused by the rule that denies " + best.shown() + "; nothing was done."}
+	}
+	if a.Class == Read && a.Beyond != "" {
+		return Decision{
+			by: words.DeniedByReadBoundary,
+			sentence: "This call was refused: what it wants to read is outside of what may be read. The directory " + (Rule{text: a.Beyond}).shown() +
+				" would have to be granted, and nothing granted it; nothing was read.",
+		}
 	}
 	if a.Asks != 0 {
 		return asksItself(m, a.Asks)

@@ -75,6 +75,9 @@ func (s *Server) mount(route *wire.Spec, h func(http.ResponseWriter, *http.Reque
 		if err := queried(route, r.URL.Query()); err != nil {
 			return err
 		}
+		if looks, _ := r.Context().Value(observing{}).(bool); looks && route.Mutates() {
+			return Refuse(wire.Forbidden, "who only looks at a session changes and decides nothing in it; nothing was changed")
+		}
 		return h(w, r)
 	}))
 }

@@ -35,8 +35,11 @@ func New(host Host) *Server {
 	s := &Server{host: host, mux: http.NewServeMux(), end: end, hubs: map[id.SessionID]*hub{}}
 	s.routes()
 	s.http = &http.Server{
-		Handler:           s,
-		BaseContext:       func(net.Listener) context.Context { return life },
+		Handler: s,
+		BaseContext: func(l net.Listener) context.Context {
+			_, looks := l.(observed)
+			return context.WithValue(life, observing{}, looks)
+		},
 		ReadHeaderTimeout: 10 * time.Second,
 	}
 	return s
@@ -56,6 +59,17 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 	return nil
 }
+
+// observed is a listener of those who look and change nothing; observing is where a
+// request says that it is theirs.
+type (
+	observed  struct{ net.Listener }
+	observing struct{}
+)
+
+// Observe is [Server.Serve] for those who may look and may not change anything: they are
+// replayed what everybody is, and what they ask beyond that is refused.
+func (s *Server) Observe(l net.Listener) error { return s.Serve(observed{l}) }
 
 // Close ends the streams, lets the requests that are under way finish within
 // grace, and closes the sessions.

@@ -15,10 +15,11 @@ import (
 
 const precedence = "The first of these that speaks decides:\n" +
 	"  1. a deny rule that matches refuses;\n" +
-	"  2. an ask rule that matches, a deny rule that may match what cannot be known before it runs,\n" +
+	"  2. reading outside of the directory is refused, and a tool that asks a person asks;\n" +
+	"  3. an ask rule that matches, a deny rule that may match what cannot be known before it runs,\n" +
 	"     and a change of Loom's own files ask a person;\n" +
-	"  3. allow rules that cover everything the call does let it run;\n" +
-	"  4. the permission mode decides.\n" +
+	"  4. allow rules that cover everything the call does let it run;\n" +
+	"  5. the permission mode decides.\n" +
 	"The mode plan allows nothing by rule; plan and dontAsk refuse what would be asked. The order of rules means nothing.\n\n" +
 	"A rule is TOOL, or TOOL(PATTERN). Of commands: bash(git log *), where a star that stands alone is any number of words;\n" +
 	"an allowed pattern covers a line only if patterns cover each command in it, and none covers redirections into files.\n" +
