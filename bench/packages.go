@@ -65,6 +65,14 @@ var suites = []suite{
 	{"./events", "^BenchmarkFanOut$", "1s", []figure{
 		{"event to the last of 64 subscribers, p99", "FanOut", "p99-µs", 1e-3, "%.2f ms", 1, true},
 	}},
+	{"./events/search", "^BenchmarkFind$", "20x", []figure{
+		{"search among 1 M entries, a rare word", "Find/rare_term", "p50-µs", 1e-3, "%.2f ms", 2, true},
+		{"  a common word, newest first", "Find/common_term,_newest_first", "p50-µs", 1e-3, "%.2f ms", 5, true},
+		{"  with a filter", "Find/common_term_of_a_tool", "p50-µs", 1e-3, "%.2f ms", 10, true},
+		{"  a beginning", "Find/a_beginning", "p50-µs", 1e-3, "%.2f ms", 0, true},
+		{"  ranked", "Find/common_term,_ranked", "p50-µs", 1e-3, "%.2f ms", 60, true},
+		{"  indexed, entries/s", "Find/rare_term", "documents/s", 1e-3, "%.0f k", 10, false},
+	}},
 	{"./client", "^BenchmarkStep$", "10000000x", []figure{
 		{"client.Step, delta frames/s", "Step", "frames/s", 1e-3, "%.0f k", 500, false},
 		{"  memory held after 10 M frames", "Step", "MB-held", 1, "%.1f MB", 2, true},

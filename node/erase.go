@@ -13,6 +13,11 @@ import (
 // that runs is left alone, and so is one that another process holds.
 func (n *Node) Erase(e admin.Erasure) (r admin.Receipt, kept string, err error) {
 	root := n.root()
+	if !e.DryRun { // it would be found in the index, and the index is made anew without it
+		if err := n.forgetSearch(); err != nil {
+			return r, "", n.home.refuse(err)
+		}
+	}
 	if r, err = admin.Erase(root, e); err != nil {
 		if unknown, ok := errors.AsType[*admin.ErrUnknownSession](err); ok {
 			err = &ErrUnknownSession{unknown.ID}
@@ -23,7 +28,7 @@ func (n *Node) Erase(e admin.Erasure) (r admin.Receipt, kept string, err error) 
 		return r, "", nil
 	}
 	kept, err = r.Write(root)
-	return r, kept, n.home.refuse(err)
+	return r, kept, n.home.refuse(errors.Join(err, n.forgetSearch())) // somebody may have searched meanwhile
 }
 
 // root is the home as administration sees it.

@@ -44,6 +44,7 @@ import (
 	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/events"
+	"github.com/loom-run/loom/events/search"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/machine/automation"
 	"github.com/loom-run/loom/policy"
@@ -128,6 +129,9 @@ type Node struct {
 	bus     events.Bus
 
 	ruling sync.RWMutex // held for writing while rules change; guards cfg.Permissions. Before Slot.mu and mu
+
+	finding sync.Mutex    // guards found, and is held while it is worked on
+	found   *search.Index // nil: not open
 
 	mu     sync.Mutex // guards what follows
 	slots  map[id.SessionID]*Slot
@@ -268,6 +272,9 @@ func (n *Node) Close() error {
 	for _, s := range slots {
 		errs = append(errs, s.close())
 	}
+	n.finding.Lock()
+	errs = append(errs, n.closeSearch())
+	n.finding.Unlock()
 	if m, ok := n.cfg.Models.(io.Closer); ok {
 		errs = append(errs, m.Close())
 	}

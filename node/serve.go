@@ -14,6 +14,7 @@ import (
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
+	"github.com/loom-run/loom/events/search"
 	"github.com/loom-run/loom/machine/agency"
 	"github.com/loom-run/loom/machine/job"
 	"github.com/loom-run/loom/policy"
@@ -72,6 +73,12 @@ func (h host) List(context.Context) ([]server.Info, error) {
 		infos[i] = info(s)
 	}
 	return infos, nil
+}
+
+// Search implements server.Host.
+func (h host) Search(_ context.Context, q search.Query) (search.Result, error) {
+	r, _, err := h.n.Search(q, nil)
+	return r, err
 }
 
 // About implements server.Host.

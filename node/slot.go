@@ -109,6 +109,20 @@ func (s *Slot) resident() *resident {
 // its file, also while another process holds it.
 func (s *Slot) Read(f func(*session.View) error) error {
 	s.opening.RLock() // nobody closes the session while f reads
+	return s.look(f)
+}
+
+// glance is Read for who may be waited for by whoever opens or closes the session, as a tool
+// is: then it is refused.
+func (s *Slot) glance(f func(*session.View) error) error {
+	if !s.opening.TryRLock() {
+		return errMoving
+	}
+	return s.look(f)
+}
+
+// look reads, and lets go of opening.
+func (s *Slot) look(f func(*session.View) error) error {
 	defer s.opening.RUnlock()
 	if r := s.resident(); r != nil {
 		return f(&r.session.View)
@@ -282,7 +296,7 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 	r.tools, err = tools.New(tools.Deps{
 		Workspace: r.cwd, Closed: []string{s.node.home.dir}, Broker: r.broker, Blobs: r.blobs,
 		Agency: func() tools.Agency { return r.engine }, Jobs: func() tools.Jobs { return r.engine }, Schedules: s.node.schedules(r),
-		Peers: func() tools.Peers { return r.engine }, Person: true,
+		Peers: func() tools.Peers { return r.engine }, Person: true, Archive: func() tools.Archive { return archive{s.node, r.cwd} },
 	})
 	if err != nil {
 		return &ErrWorkspace{r.cwd, err}

@@ -44,7 +44,7 @@ func (s *Server) capabilities() wire.Capabilities {
 		Approvals: wire.None[wire.ApprovalsFace](), ApprovalsLive: wire.None[wire.ApprovalsStreamFace](), Rules: wire.None[wire.RulesFace](),
 		Background: wire.None[wire.BackgroundFace](), Agents: wire.None[wire.AgentsFace](), Workflows: wire.None[wire.WorkflowsFace](),
 		Hooks: wire.None[wire.HooksFace](), MCP: wire.None[wire.MCPFace](), MCPProbe: wire.None[wire.MCPProbeFace](),
-		WebSearch: wire.None[wire.WebSearchFace](), Search: wire.None[wire.SearchFace](), Rewind: wire.FactOf(wire.RewindFace{Files: true}),
+		WebSearch: wire.None[wire.WebSearchFace](), Search: wire.FactOf(wire.SearchFace{Ranked: true}), Rewind: wire.FactOf(wire.RewindFace{Files: true}),
 		DeviceExecutor: wire.None[wire.DeviceExecutor](), Images: wire.None[wire.ImagesFace](), Attendance: wire.None[wire.AttendanceFace](),
 		Memory: wire.None[[]words.MemoryCapture](), Postures: wire.None[[]words.ApproverPosture](), SettledBy: wire.None[[]words.SettledBy](),
 	}

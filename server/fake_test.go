@@ -22,6 +22,7 @@ import (
 	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
+	"github.com/loom-run/loom/events/search"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/server/memlisten"
 	"github.com/loom-run/loom/session"
@@ -324,6 +325,9 @@ func (f *fakeSession) Forget(_ context.Context, key string) (bool, error) {
 
 // fakeHost hosts fake sessions.
 type fakeHost struct {
+	asked    search.Query
+	found    search.Result
+	unfound  error
 	mu       sync.Mutex
 	sessions map[id.SessionID]*fakeSession
 	opens    int
@@ -391,6 +395,11 @@ func (h *fakeHost) Read(_ context.Context, s id.SessionID) (Reader, error) {
 
 func (h *fakeHost) About() About {
 	return About{Build: "fake", Generation: 7, Modes: []words.PermissionMode{words.ModeDefault}, Rules: []words.RuleDestination{words.RuleForUser}, Store: "memory"}
+}
+
+func (h *fakeHost) Search(_ context.Context, q search.Query) (search.Result, error) {
+	h.asked = q
+	return h.found, h.unfound
 }
 
 func (h *fakeHost) List(context.Context) ([]Info, error) {

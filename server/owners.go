@@ -58,6 +58,17 @@ func (o *owners) refresh(src Source) error {
 	return nil
 }
 
+// StrandsOf tells of each row of a strand that another one started whose it is. All others
+// are the main strand's.
+func StrandsOf(src Source) (map[id.EntryID]string, error) {
+	var o owners
+	err := o.refresh(src)
+	if o.of == nil {
+		o.of = map[id.EntryID]string{}
+	}
+	return o.of, err
+}
+
 // main keeps the rows of the main strand.
 func (o *owners) main(rows []entry.Entry) []entry.Entry {
 	return slices.DeleteFunc(slices.Clone(rows), func(e entry.Entry) bool { return o.of[e.ID] != "" })

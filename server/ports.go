@@ -7,6 +7,7 @@ import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
+	"github.com/loom-run/loom/events/search"
 	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/wire"
 )
@@ -23,6 +24,9 @@ type Host interface {
 	Read(ctx context.Context, s id.SessionID) (Reader, error)
 	// List tells what sessions there are, newest first.
 	List(ctx context.Context) ([]Info, error)
+	// Search looks for text in the sessions, as they are now. A query that cannot be looked
+	// for is a [*search.QueryError].
+	Search(ctx context.Context, q search.Query) (search.Result, error)
 	// About is what the host says of itself. It does not change while it lives.
 	About() About
 }

@@ -50,6 +50,7 @@ func (s *Server) routes() {
 	handle(s, wire.PostRuleRemove, func(r *http.Request, q wire.RemoveRule) (wire.RuleReceipt, error) {
 		return s.changeRule(r, q.RuleChoice, true)
 	})
+	handle(s, wire.PostSearch, s.postSearch)
 	s.mount(wire.GetFrames, s.frames)
 
 	// What the contract has beyond that is answered as such, and not as a path that

@@ -89,7 +89,7 @@ func (k toolkit) runGrep(ctx context.Context, in Invocation) Outcome {
 	if err != nil {
 		return searchFailed(err)
 	}
-	s := search{room: k.room, secrets: k.secrets, re: args.re, want: args.maxResults}
+	s := hunt{room: k.room, secrets: k.secrets, re: args.re, want: args.maxResults}
 	if err := s.run(ctx, files.list, k.prefilter(in, args.pattern)); err != nil {
 		return searchFailed(err)
 	}
@@ -105,8 +105,8 @@ func searchFailed(err error) Outcome {
 	return failed(err.Error())
 }
 
-// search collects matching lines, file by file.
-type search struct {
+// hunt collects matching lines, file by file.
+type hunt struct {
 	room    *workspace
 	secrets broker.Secrets
 	re      *regexp.Regexp
@@ -130,7 +130,7 @@ const (
 )
 
 // run looks at the files in order until more lines than wanted are found.
-func (s *search) run(ctx context.Context, files []string, may prefilter) error {
+func (s *hunt) run(ctx context.Context, files []string, may prefilter) error {
 	for size := firstBatch; len(files) > 0 && !s.more; size = min(4*size, lastBatch) {
 		batch := takeBatch(files, size)
 		files = files[len(batch):]
@@ -168,7 +168,7 @@ func takeBatch(files []string, size int) []string {
 
 // look adds the matching lines of a file. One that is gone, or unreadable, or
 // became something else since the walk, has none.
-func (s *search) look(file string) {
+func (s *hunt) look(file string) {
 	content, _, err := s.room.load(place{rel: file, shown: file})
 	if err != nil || bytes.IndexByte(content, 0) >= 0 {
 		return
@@ -201,7 +201,7 @@ func (s *search) look(file string) {
 	}
 }
 
-func (k toolkit) found(s search, files fileList) Outcome {
+func (k toolkit) found(s hunt, files fileList) Outcome {
 	var head strings.Builder
 	switch {
 	case len(s.lines) == 0:

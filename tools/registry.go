@@ -25,6 +25,7 @@ type Deps struct {
 	Schedules func() Schedules // what is told later; nil: there are no tools for it
 	Peers     func() Peers     // what agents of other sessions are told; nil: there are no tools for it
 	Person    bool             // somebody puts the questions of calls to a person; false: there are no tools that ask
+	Archive   func() Archive   // finds what was said earlier; nil: there is no tool for it
 	More      []Tool           // further tools
 }
 
@@ -61,6 +62,9 @@ func New(d Deps) (*Registry, error) {
 	}
 	if d.Peers != nil {
 		all = append(all, correspondence{d.Peers}.all()...)
+	}
+	if d.Archive != nil {
+		all = append(all, archivist{d.Archive}.all()...)
 	}
 	slices.SortStableFunc(all, func(a, b Tool) int { return cmp.Compare(a.Name, b.Name) })
 	for i, t := range all {

@@ -182,6 +182,9 @@ type SearchPage struct {
 	Next *string     `wire:"next"` // absent: there is no more
 	// Considered is how many of the newest matches were ranked; absent when all were.
 	Considered *int64 `wire:"considered"`
+	// Unreadable are sessions that could not be read, and in which nothing new was looked
+	// for.
+	Unreadable []id.SessionID `wire:"unreadable,opt"`
 }
 
 // SearchHit is one entry that matches.
@@ -191,6 +194,18 @@ type SearchHit struct {
 	Cursor  Cursor       `wire:"cursor"` // of its first frame
 	Excerpt string       `wire:"excerpt"`
 	AtMs    *int64       `wire:"atMs"`
+
+	Marks  []Mark           `wire:"marks,opt"` // what matches in the excerpt, in order
+	Role   words.SearchRole `wire:"role"`
+	Tool   *string          `wire:"tool"` // of a result
+	Strand string           `wire:"strand,word"`
+	Copies int64            `wire:"copies,opt"` // how many other sessions have the same row
+}
+
+// Mark is a piece of an excerpt, in bytes.
+type Mark struct {
+	From int64 `wire:"from"`
+	To   int64 `wire:"to"`
 }
 
 // SessionInfo is one session in a list. What could not be read is absent.

@@ -275,6 +275,14 @@ type Search struct {
 	Limit   *int64        `wire:"limit,min=1"`
 	Before  *string       `wire:"before,word"` // the next of an earlier page
 	Ranked  bool          `wire:"ranked,opt"`  // by relevance, not newest first
+
+	// What is found is of all of these that are there.
+	Role      *words.SearchRole `wire:"role"`
+	Tool      *string           `wire:"tool"`      // results of this tool
+	Workspace *string           `wire:"workspace"` // an absolute directory
+	Strand    *string           `wire:"strand,word"`
+	SinceMs   *int64            `wire:"sinceMs"` // inclusive
+	UntilMs   *int64            `wire:"untilMs"` // exclusive
 }
 
 // RenameSession gives a session a name.

@@ -97,6 +97,6 @@ func Tables() []Set {
 		TaskKinds, BackgroundStatuses, RegistrationStates,
 		QueueLanes, UnusedCauses, PlanVerdicts,
 		CompactionTriggers, HookPhases, HookOutcomes, MountConditions, MCPDeliveries, Severities, FileChanges,
-		Healths, Activities, MemoryCaptures, ThinkingLevels, ErasureOutcomes,
+		Healths, Activities, MemoryCaptures, ThinkingLevels, SearchRoles, ErasureOutcomes,
 	}
 }

@@ -331,6 +331,25 @@ var ThinkingLevels = of("how much a model is asked to reason",
 	minted(ThinkingMax, "machine"),
 )
 
+// SearchRole is whose text a searched entry is.
+type SearchRole string
+
+// The roles.
+const (
+	SearchPerson  SearchRole = "user"
+	SearchModel   SearchRole = "assistant"
+	SearchTool    SearchRole = "tool"
+	SearchSummary SearchRole = "summary" // of a compaction, or of a branch that was left
+)
+
+// SearchRoles is the closed set.
+var SearchRoles = of("whose text a searched entry is",
+	minted(SearchPerson, "events/search"),
+	minted(SearchModel, "events/search"),
+	minted(SearchTool, "events/search"),
+	minted(SearchSummary, "events/search"),
+)
+
 // ErasureOutcome is what became of a place that may have held an erased text.
 type ErasureOutcome string
 

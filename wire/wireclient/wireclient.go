@@ -186,6 +186,11 @@ func (c *Client) Sessions(ctx context.Context) (wire.SessionList, error) {
 	return read(ctx, c, "list the sessions", wire.GetSessions, id.SessionID{}, nil)
 }
 
+// Search looks for text in sessions.
+func (c *Client) Search(ctx context.Context, q wire.Search) (wire.SearchPage, error) {
+	return ask(ctx, c, "search", wire.PostSearch, id.SessionID{}, q)
+}
+
 // Page reads one page of a session's history; limit is at most [wire.MaxPage]
 // frames.
 func (c *Client) Page(ctx context.Context, s id.SessionID, from wire.From, limit int) (wire.SessionPage, error) {
