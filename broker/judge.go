@@ -20,6 +20,11 @@ func (b *Broker) Judge(c Call) (policy.Decision, policy.Action) {
 	return policy.Judge(b.Mode(), b.Rules(), b.guarded, a), a
 }
 
+// Retires reports whether a rule would let a call run about which a person is asked now.
+func (b *Broker) Retires(r policy.Rule, c Call) bool {
+	return policy.Judge(b.Mode(), b.Rules().With(r), b.guarded, b.action(c)).Allowed()
+}
+
 // Mode is the mode in force.
 func (b *Broker) Mode() policy.Mode {
 	b.mu.Lock()

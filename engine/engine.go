@@ -234,8 +234,7 @@ func (e *Engine) Abort(strand string) (op id.OpID, ok bool, err error) {
 		}
 		now := e.cfg.Clock()
 		if t, changed := machine.RequestAbort(meta, st.Value, st.Seq, now); changed {
-			next, _ := machine.StateIn(t, op)
-			_, err = e.writer.commit(t, nil, gatesFact(meta, st.Value, next, now))
+			_, err = e.writer.commit(t, nil, gatesIn(t, meta, st.Value, now))
 			if _, stale := errors.AsType[*tx.StaleExpectation](err); stale {
 				continue
 			}

@@ -67,8 +67,7 @@ func (e *Engine) Decide(strand, gate string, d machine.Decision, by *message.Ori
 		if err != nil {
 			return none, err
 		}
-		next, _ := machine.StateIn(t, now.op.ID)
-		r, err := e.writer.commit(t, nil, gatesFact(now.op, now.st.Value, next, at))
+		r, err := e.writer.commit(t, nil, gatesIn(t, now.op, now.st.Value, at))
 		if _, stale := errors.AsType[*tx.StaleExpectation](err); stale {
 			continue
 		}
@@ -124,6 +123,14 @@ func (e *Engine) ForgetGrant(key string) (ok bool, err error) {
 func gatesFact(op machine.Operation, before, after machine.State, now int64) Fact {
 	if closed, changed := machine.Gates(before, after, now); changed {
 		return GatesChanged{op.Strand, op.ID, closed}
+	}
+	return nil
+}
+
+// gatesIn is gatesFact of a plan.
+func gatesIn(t tx.Tx, op machine.Operation, before machine.State, now int64) Fact {
+	if next, ok := machine.StateIn(t, op.ID); ok {
+		return gatesFact(op, before, next, now)
 	}
 	return nil
 }

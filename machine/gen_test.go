@@ -230,6 +230,7 @@ func genCall(index *rapid.Generator[int]) *rapid.Generator[machine.Call] {
 			SourceIndex: index.Draw(t, "sourceIndex"), ResultID: coretest.EntryID().Draw(t, "resultEntryId"),
 			Status: rapid.SampledFrom([]machine.CallStatus{
 				machine.Planned{}, machine.InFlight{Replay: machine.ReplayNever}, machine.InFlight{Replay: machine.ReplaySafe},
+				machine.InFlight{Replay: machine.ReplayNever, Gate: maybe(coretest.Value()).Draw(t, "gate")},
 				machine.OutcomeReady{Terminate: end}, machine.Completed{Terminate: end},
 				machine.Held{Pause: genPause().Draw(t, "pause")},
 				machine.Decided{Pause: genPause().Draw(t, "pause"), Decision: genDecision().Draw(t, "decision"), At: count().Draw(t, "at"), By: maybe(coretest.Origin()).Draw(t, "by")},
@@ -254,7 +255,9 @@ func genPause() *rapid.Generator[machine.Pause] {
 func genDecision() *rapid.Generator[machine.Decision] {
 	return rapid.OneOf(
 		rapid.Map(maybe(coretest.Value()), func(v *jsonv.Value) machine.Decision { return machine.Approve{Arguments: v} }),
+		rapid.Map(rapid.SampledFrom(words.GrantLifetimes.Words()), func(l words.GrantLifetime) machine.Decision { return machine.Approve{Lifetime: l} }),
 		rapid.Map(maybe(coretest.Text()), func(s *string) machine.Decision { return machine.Deny{Note: s} }),
+		rapid.Map(maybe(coretest.Text()), func(s *string) machine.Decision { return machine.Deny{Note: s, Stop: true} }),
 		rapid.Custom(func(t *rapid.T) machine.Decision {
 			r := machine.Reply{Content: []message.UserBlock{}}
 			for range rapid.IntRange(0, 2).Draw(t, "blocks") {

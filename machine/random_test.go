@@ -414,7 +414,7 @@ func (c *chaos) later(m *message.Assistant, h message.DeferredHandle) {
 func (c *chaos) decide(pause machine.Pause) {
 	op, st, in, _ := c.operation()
 	d := pick[machine.Decision](c, "decision", machine.Approve{}, machine.Approve{Arguments: new(jsonv.Obj(jsonv.F("edited", jsonv.Boolean(true))))},
-		machine.Deny{}, machine.Deny{Note: new("not that")}, machine.Reply{Content: []message.UserBlock{message.Text{Text: "blue"}}})
+		machine.Deny{}, machine.Deny{Note: new("not that")}, machine.Deny{Stop: true}, machine.Reply{Content: []message.UserBlock{message.Text{Text: "blue"}}})
 	plan, err := machine.Answer(op, st, in.StateSeq, c.now, pause.Gate, d, pick(c, "who", nil, &ann))
 	if err != nil {
 		return

@@ -155,9 +155,32 @@ func (t *toolbox) ask(c engine.Call, call broker.Call, d policy.Decision, what t
 		CallID: c.Call.ID, Hash: hashOf(c.Arguments), Tool: call.Tool, About: t.about(call), Grants: t.digests(call, d),
 		Origin: given(d.Origin()), Mandate: given(d.Mandate()), Undecided: given(d.Cause()),
 	}
+	ask.Offers, ask.OffersAbsence = t.offers(call, d)
 	return engine.Question{
 		Reason: words.PausedOnApproval, Subject: ask.Subject(), AnswerWithin: t.window, Window: words.ExpiredApproval,
 	}
+}
+
+// offers are the rules that would answer a question the next time, in the person's own
+// places; absence says why there are none.
+func (t *toolbox) offers(call broker.Call, d policy.Decision) (offers []server.Offer, absence *words.RuleOfferAbsence) {
+	if d.Mandate() != "" {
+		return nil, new(words.NoRuleMandated)
+	}
+	_, a := t.broker.Judge(call)
+	if a.Subject == policy.NoSubject || t.compile == nil {
+		return nil, new(words.NoRuleTooBroad)
+	}
+	text, ok := policy.ExactRule(a)
+	if !ok {
+		return nil, new(words.NoRuleForTool)
+	}
+	if r, issue := t.compile(text); issue != nil || !t.broker.Retires(r, call) {
+		return nil, new(words.NoRuleForTool)
+	}
+	return []server.Offer{{
+		Rule: text, Behavior: words.RuleAllow, Destinations: []words.RuleDestination{words.RuleForSession, words.RuleForLocal, words.RuleForUser},
+	}}, nil
 }
 
 // given is a word that may be none.

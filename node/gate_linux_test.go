@@ -16,10 +16,14 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/loom-run/loom/core/jsonv"
+	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/words"
+	"github.com/loom-run/loom/engine"
+	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/policy"
 	"github.com/loom-run/loom/server"
 	"github.com/loom-run/loom/server/memlisten"
+	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/wire"
 	"github.com/loom-run/loom/wire/wireclient"
 )
@@ -650,6 +654,87 @@ func TestADeniedReadNamesWhatWouldHaveToBeGranted(t *testing.T) {
 	if err != nil || len(rows.Grants) != 0 {
 		t.Errorf("%+v, %v", rows, err)
 	}
+}
+
+// TestARuleIsOfferedThatAnswersTheNextTime, and nothing is offered where none would.
+func TestARuleIsOfferedThatAnswersTheNextTime(t *testing.T) {
+	g := newGated(t, nil, `call bash {"command":"touch made"}`, "text one", `call bash {"command":"touch made"}`, "text two", `call bash {"command":"touch a > b"}`, "text three")
+	g.prompt("part:boss 1")
+	r := g.approval()
+	if len(r.RuleOffers) != 1 || r.RuleOffers[0].Rule != "bash(touch made)" || r.RuleOffersAbsence != nil {
+		t.Fatalf("%+v", r)
+	}
+	q := allow(r)
+	q.Rule = &wire.RuleChoice{Rule: r.RuleOffers[0].Rule, Behavior: r.RuleOffers[0].Behavior, Destination: words.RuleForLocal}
+	g.decide(q, words.ApprovedOnce)
+	g.ended()
+	g.restart()
+	g.prompt("part:boss 2")
+	if e := g.ended(); e.Terminal != (wire.Completed{}) || len(e.Gates) != 0 {
+		t.Errorf("%+v", e)
+	}
+	g.prompt("part:boss 3")
+	r = g.approval()
+	if len(r.RuleOffers) != 0 || r.RuleOffersAbsence == nil || *r.RuleOffersAbsence != words.NoRuleForTool {
+		t.Fatalf("%+v", r)
+	}
+	q = allow(r)
+	q.Rule = &wire.RuleChoice{Rule: "bush", Behavior: words.RuleAllow, Destination: words.RuleForLocal}
+	got, err := g.Decide(t.Context(), g.slot.ID(), q)
+	if err != nil || len(got.RuleIssues) != 1 || got.RuleIssues[0].Code != words.RuleUnknownTool {
+		t.Errorf("%+v, %v", got, err)
+	}
+	g.ended() // what was decided stands
+	if !g.there("b") {
+		t.Error("what was allowed did not run")
+	}
+}
+
+// TestWhatChangedAfterTheQuestionNeverRuns: a consent clears the arguments that it is about, and no others.
+func TestWhatChangedAfterTheQuestionNeverRuns(t *testing.T) {
+	g := newGated(t, nil, touches, "text done")
+	g.prompt("part:boss go")
+	g.approval()
+	open, err := (&served{slot: g.slot}).Source().Waiting()
+	if err != nil || len(open) != 1 {
+		t.Fatal(open, err)
+	}
+	r := g.slot.resident()
+	box := &toolbox{broker: r.broker, tools: r.tools, session: &r.session.View, attended: func() bool { return true }}
+	consent := machine.Decided{Pause: open[0].Pause, Decision: machine.Approve{}}
+	clear := func(arguments string, c machine.Decided) engine.Verdict {
+		v, err := jsonv.Parse([]byte(arguments))
+		if err != nil {
+			t.Fatal(err)
+		}
+		op, _, err := g.slot.current(session.MainStrand)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return box.Clear(engine.Call{
+			Strand: session.MainStrand, Op: op, Step: "another", Call: open[0].Call, Arguments: v, Offered: []string{"bash"}, Consent: &c,
+		})
+	}
+	other := consent
+	other.Decision = machine.Deny{}
+	foreign := consent
+	foreign.Pause.Subject = jsonv.Str("of another build")
+	for name, v := range map[string]engine.Verdict{
+		"other arguments":      clear(`{"command":"touch other"}`, consent),
+		"one more":             clear(`{"command":"touch made && echo $$ >> runs","timeout_ms":1}`, consent),
+		"a refusal as consent": clear(open[0].Call.Arguments.String(), other),
+		"a subject of others":  clear(open[0].Call.Arguments.String(), foreign),
+	} {
+		denied, ok := v.(engine.Denied)
+		if !ok || !strings.Contains(message.TextOf(denied.Result.Content), "not those that were approved") {
+			t.Errorf("%s: %+v", name, v)
+		}
+	}
+	granted, ok := clear(open[0].Call.Arguments.String(), consent).(engine.Granted)
+	if !ok {
+		t.Fatal("the very call is not cleared")
+	}
+	granted.Clearance.Release()
 }
 
 // TestAnObserverSeesAndDecidesNothing: what waits is shown to them, and waits on.

@@ -13,6 +13,7 @@ import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/register"
+	"github.com/loom-run/loom/machine"
 	"github.com/loom-run/loom/policy"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/session/check"
@@ -46,6 +47,7 @@ type Summary struct {
 	Err       error  // why it is unreadable
 
 	Holder storage.Holder // who drives it; of a held one
+	Waits  int            // how many of its calls wait for a person
 
 	empty bool // it holds no row
 }
@@ -140,6 +142,11 @@ func (sum *Summary) read(v *session.View) error {
 		return err
 	}
 	sum.Operation = state.Value.CurrentOperation
+	if !sum.Operation.IsZero() {
+		if st, ok, err := v.OpState(sum.Operation); err == nil && ok { // one that cannot be read is for who drives it
+			sum.Waits = len(machine.Waiting(st.Value))
+		}
+	}
 	first, err := v.Rows().ScanEntries(storage.EntryQuery{Kind: entry.KindMessage, Limit: new(1)})
 	if err != nil {
 		return err

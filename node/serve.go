@@ -446,6 +446,9 @@ func info(s Summary) server.Info {
 		Session: s.ID, Cwd: text(s.Cwd), Model: text(s.Model), Title: text(s.Title),
 		CreatedAt: number(s.CreatedAt), UpdatedAt: number(s.UpdatedAt),
 	}
+	if s.Waits > 0 {
+		i.Note = text("it waits for a decision, see `loom approvals " + s.ID.String() + "`")
+	}
 	switch s.Status {
 	case Idle:
 		i.Status = server.Idle

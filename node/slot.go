@@ -301,12 +301,16 @@ func (s *Slot) run(r *resident, o Opening) (err error) {
 	if err != nil {
 		return &ErrWorkspace{r.cwd, err}
 	}
-	rules, err := s.node.rules(s.node.ruler(r.tools, r.cwd))
+	ruler := s.node.ruler(r.tools, r.cwd)
+	rules, err := s.node.rules(ruler)
 	if err != nil {
 		return err
 	}
 	r.broker.Rule(func(policy.Rules) policy.Rules { return policy.RulesOf(append(rules.All(), s.own.All()...)...) })
 	box := &toolbox{broker: r.broker, tools: r.tools, session: &r.session.View, attended: s.attended.Load, window: s.node.cfg.AnswerWithin}
+	box.compile = func(text string) (policy.Rule, *policy.Issue) {
+		return ruler.compile(text, words.RuleAllow, words.RuleForLocal)
+	}
 	model, err := s.initialModel(r, o)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/policy"
 	"github.com/loom-run/loom/provider"
 	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/tools"
@@ -23,8 +24,9 @@ type toolbox struct {
 	broker   *broker.Broker
 	tools    *tools.Registry
 	session  *session.View
-	attended func() bool // somebody who can decide is, or will be, there
-	window   int64       // how long an answer is waited for, in ms; 0: for ever
+	attended func() bool                                    // somebody who can decide is, or will be, there
+	compile  func(text string) (policy.Rule, *policy.Issue) // of a rule of the person that allows; nil: none can be written
+	window   int64                                          // how long an answer is waited for, in ms; 0: for ever
 }
 
 var _ engine.Toolbox = (*toolbox)(nil)

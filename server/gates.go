@@ -31,8 +31,11 @@ type Ask struct {
 	Undecided *words.UndecidedCause `wire:"undecided"`
 	Grants    *Grants               `wire:"grants"`
 	ReadRoot  *string               `wire:"readRoot"`
-	Questions []Question            `wire:"questions,opt"` // of a question
-	Plan      *string               `wire:"plan"`          // of a plan
+	Offers    []Offer               `wire:"ruleOffers,opt"`
+
+	OffersAbsence *words.RuleOfferAbsence `wire:"ruleOffersAbsence"` // why there are none
+	Questions     []Question              `wire:"questions,opt"`     // of a question
+	Plan          *string                 `wire:"plan"`              // of a plan
 }
 
 // Grants are the digests of what an allowance would cover that is kept; nil: it cannot
@@ -42,11 +45,12 @@ type Grants struct {
 	Exact   *string `wire:"exact_action"`
 }
 
-// Question and Option are a question of a model. They are named here so that a host
-// need not know the wire.
+// Question and Option are a question of a model, Offer is a rule that would answer an
+// approval the next time. They are named here so that a host need not know the wire.
 type (
 	Question = wire.Question
 	Option   = wire.Option
+	Offer    = wire.RuleOffer
 )
 
 // Subject encodes it.
@@ -195,13 +199,10 @@ func (w Waiting) row() wire.Pending {
 	r := wire.ApprovalRequest{
 		ID: w.Pause.Gate, Binding: bound, Seq: count(w.Seq), Tool: ask.Tool, Input: w.Call.Arguments, Origin: ask.Origin,
 		Mandated: ask.Mandate != nil, Mandate: ask.Mandate, Lifetimes: []words.GrantLifetime{words.GrantOnce},
-		ReadRootCandidate: ask.ReadRoot, AutoModeUnavailable: ask.Undecided, AskedAtMs: asked, ExpiresAtMs: expires,
+		RuleOffers: ask.Offers, RuleOffersAbsence: ask.OffersAbsence, ReadRootCandidate: ask.ReadRoot, AutoModeUnavailable: ask.Undecided, AskedAtMs: asked, ExpiresAtMs: expires,
 	}
 	if ask.About != "" {
 		r.Title = new(shown(ask.About))
-	}
-	if r.Mandated {
-		r.RuleOffersAbsence = new(words.NoRuleMandated)
 	}
 	if g := ask.Grants; g != nil && g.Session != nil {
 		r.Lifetimes = append(r.Lifetimes, words.GrantSession)

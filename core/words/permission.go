@@ -94,11 +94,11 @@ const (
 
 // RuleOfferAbsences is the third of the three vocabularies of a rule offer.
 var RuleOfferAbsences = of("why a question offers no rule",
-	minted(NoRuleMandated, "server"),
-	planned(NoRuleForTool),
+	minted(NoRuleMandated, "node"),
+	minted(NoRuleForTool, "node"),
 	planned(NoRuleWritable),
 	planned(NoRuleUnneeded),
-	planned(NoRuleTooBroad),
+	minted(NoRuleTooBroad, "node"),
 	planned(NoRuleNotAsking),
 )
 

@@ -107,6 +107,11 @@ func shownRow(p wire.Pending) string {
 		if why := project.WhyAsked(p); why != "" {
 			line("  asked because: %s", why)
 		}
+		if len(p.RuleOffers) > 0 {
+			line("  a rule would allow it: %s", p.RuleOffers[0].Rule)
+		} else if p.RuleOffersAbsence != nil && !p.Mandated {
+			line("  no rule to write: %s", say.NoRule(*p.RuleOffersAbsence))
+		}
 		if p.ReadRootCandidate != nil {
 			line("  it would have to be allowed to read in: %s", *p.ReadRootCandidate)
 		}
@@ -166,6 +171,7 @@ type deciding struct {
 	gate     option[string]
 	lifetime option[words.GrantLifetime]
 	input    option[jsonv.Value]
+	always   option[words.RuleDestination]
 	message  option[string]
 	stop     bool
 }
@@ -245,8 +251,18 @@ func (a *app) approveCommand() *cobra.Command {
 				case wire.ApprovalRequest:
 					q := decidedOf(r, words.Allow)
 					q.Lifetime, q.Input = d.lifetime.given, d.input.given
+					if d.always.given != nil {
+						if len(r.RuleOffers) == 0 {
+							return "", refused(wire.BadRequest, "no rule would answer this the next time; nothing was decided, leave out --always")
+						}
+						q.Rule = &wire.RuleChoice{Rule: r.RuleOffers[0].Rule, Behavior: r.RuleOffers[0].Behavior, Destination: *d.always.given}
+					}
 					got, err := l.Decide(ctx, s, q)
-					return "allowed: " + project.AskedAbout(r) + settledAs(got), err
+					said := "allowed: " + project.AskedAbout(r) + settledAs(got)
+					for _, issue := range got.RuleIssues {
+						said += "\nthe rule was not written: " + ruleIssue(issue)
+					}
+					return said, err
 				case wire.PlanRequest:
 					_, err := l.DecidePlan(ctx, s, planOf(r, words.PlanAccept))
 					return "the plan is accepted", err
@@ -260,8 +276,18 @@ func (a *app) approveCommand() *cobra.Command {
 	d.lifetime = option[words.GrantLifetime]{kind: "TIME", parse: lifetime}
 	d.input = option[jsonv.Value]{kind: "JSON", parse: input}
 	cmd.Flags().Var(&d.lifetime, "for", "once: this call; session: the same command or path in this session; exact_action: exactly this input in this session (default once)")
+	d.always = option[words.RuleDestination]{kind: "PLACE", parse: rulePlace}
+	cmd.Flags().Var(&d.always, "always", "write the rule that allows it the next time, too: user or local, see loom permissions")
 	cmd.Flags().Var(&d.input, "input", "run the call with this input instead, a JSON object; rules hold for it")
 	return cmd
+}
+
+func ruleIssue(p wire.RuleProblem) string {
+	prose := ""
+	if p.Prose != nil {
+		prose = *p.Prose
+	}
+	return say.RuleIssue(p.Code, prose)
 }
 
 // settledAs says how a decision was taken, where that is not plain.
