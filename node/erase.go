@@ -13,8 +13,8 @@ import (
 // that runs is left alone, and so is one that another process holds.
 func (n *Node) Erase(e admin.Erasure) (r admin.Receipt, kept string, err error) {
 	root := n.root()
-	if !e.DryRun { // it would be found in the index, and the index is made anew without it
-		if err := n.forgetSearch(); err != nil {
+	if !e.DryRun { // it would be found in what was read from sessions, which is read anew without it
+		if err := n.forget(); err != nil {
 			return r, "", n.home.refuse(err)
 		}
 	}
@@ -28,7 +28,7 @@ func (n *Node) Erase(e admin.Erasure) (r admin.Receipt, kept string, err error) 
 		return r, "", nil
 	}
 	kept, err = r.Write(root)
-	return r, kept, n.home.refuse(errors.Join(err, n.forgetSearch())) // somebody may have searched meanwhile
+	return r, kept, n.home.refuse(errors.Join(err, n.forget())) // somebody may have searched meanwhile
 }
 
 // root is the home as administration sees it.

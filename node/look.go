@@ -60,12 +60,14 @@ func (n *Node) List() ([]Summary, error) {
 		return nil, err
 	}
 	all := make([]Summary, 0, len(ids))
+	remembered := n.recollect(ids)
+	defer remembered.close()
 	for _, s := range ids {
 		slot, err := n.Slot(s)
 		if err != nil {
 			continue // removed since it was listed
 		}
-		if sum := slot.Summary(); sum.made() {
+		if sum := remembered.summary(s, slot.Summary); sum.made() {
 			all = append(all, sum)
 		}
 	}

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/events/projection"
 	"github.com/loom-run/loom/events/search"
 	"github.com/loom-run/loom/server"
 	"github.com/loom-run/loom/session"
@@ -89,13 +91,14 @@ func (n *Node) closeSearch() error {
 	return x.Close()
 }
 
-// forgetSearch deletes the index: an erased text may stand in it, and all else that does can
-// be read anew.
-func (n *Node) forgetSearch() error {
+// forget deletes what was read from sessions and kept beside them, the index and the memory of
+// lists: an erased text may stand in it, and all else that does can be read anew.
+func (n *Node) forget() error {
 	n.finding.Lock()
 	defer n.finding.Unlock()
-	if err := errors.Join(n.closeSearch(), search.Delete(n.home.searchIndex())); err != nil {
-		return fmt.Errorf("the search index may still hold the text and could not be deleted: %w; delete %s by hand", err, n.home.searchIndex())
+	if err := errors.Join(n.closeSearch(), search.Delete(n.home.searchIndex()), projection.DeleteDisk(n.home.catalogue())); err != nil {
+		return fmt.Errorf("the search index or the list of sessions may still hold the text and could not be deleted: %w; delete %s and %s by hand",
+			err, n.home.searchIndex(), n.home.catalogue())
 	}
 	return nil
 }
@@ -131,7 +134,7 @@ func (n *Node) index(x *search.Index, told Indexing) (now Indexed, err error) {
 	var changed []*indexed
 	for _, s := range ids {
 		stamp := n.home.stamp(s)
-		if was, ok := known[s]; !ok || was == "" || was != stamp {
+		if was, ok := known[s]; !ok || stamp == "" || was != stamp {
 			changed = append(changed, &indexed{n: n, id: s, stamp: stamp})
 		}
 		delete(known, s)
@@ -162,12 +165,22 @@ func (n *Node) index(x *search.Index, told Indexing) (now Indexed, err error) {
 	return now, nil
 }
 
-// stamp is what a session's files look like from outside. A commit changes it.
+// settled is the age from which on the time of a file tells whether it was written again: a
+// file system's clock ticks a few times in it.
+const settled = 100 * time.Millisecond
+
+// stamp is what a session's files look like from outside. A commit changes it. It is empty
+// where the last write is so new that another one might look the same.
 func (h Home) stamp(s id.SessionID) (all string) {
 	for _, path := range []string{h.file(s), h.file(s) + "-wal"} {
-		if st, err := os.Stat(path); err == nil {
-			all += fmt.Sprintf("%d.%d ", st.Size(), st.ModTime().UnixNano())
+		st, err := os.Stat(path)
+		if err != nil {
+			continue
 		}
+		if time.Since(st.ModTime()) < settled {
+			return ""
+		}
+		all += fmt.Sprintf("%d.%d ", st.Size(), st.ModTime().UnixNano())
 	}
 	return all
 }

@@ -68,7 +68,7 @@ func Items(rows storage.Reader) iter.Seq2[Item, error] {
 				return
 			}
 			for _, row := range list {
-				for item, err := range itemsOf(row, paid) {
+				for item, err := range ItemsOf(row, paid) {
 					if !yield(item, err) || err != nil {
 						return
 					}
@@ -91,7 +91,8 @@ func entries(list []entry.UsageRow) (ids []id.EntryID) {
 	return ids
 }
 
-func itemsOf(row entry.UsageRow, paid map[id.EntryID]entry.Entry) iter.Seq2[Item, error] {
+// ItemsOf yields what one row of the ledger holds, given the rows of the tree that it paid for.
+func ItemsOf(row entry.UsageRow, paid map[id.EntryID]entry.Entry) iter.Seq2[Item, error] {
 	return func(yield func(Item, error) bool) {
 		item := Item{Row: row.ID, At: row.ID.Time(), Entry: row.EntryID, Adjustment: row.Adjustment}
 		requests, ok, err := accounting.DecodeRequests(row)
