@@ -802,3 +802,44 @@ func TestAnAskerThatVanishesLeavesTheQuestion(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// TestTwoProcessesDecideAboutOneQuestion: a paused run holds nobody up, so another process
+// can decide; the one that was there first learns that it was too late.
+func TestTwoProcessesDecideAboutOneQuestion(t *testing.T) {
+	ahead := int64(0)
+	var mu sync.Mutex
+	g := newGated(t, func(c *Config) {
+		now := c.Now
+		c.Now = func() int64 {
+			mu.Lock()
+			defer mu.Unlock()
+			return now() + ahead
+		}
+	}, touches, "text done")
+	g.prompt("part:boss go")
+	r := g.approval()
+	mu.Lock()
+	ahead = 3_600_000 // a lease that nobody renews is over
+	mu.Unlock()
+	other := New(g.node.cfg)
+	slot, err := other.Slot(g.slot.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := server.New(other.Host())
+	in := memlisten.New()
+	go func() { _ = there.Serve(in) }()
+	second := wireclient.New(&http.Transport{DialContext: in.DialContext, DisableKeepAlives: true}, "http://loom")
+	if _, err := second.Decide(t.Context(), slot.ID(), refuse(r)); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(there.Close(time.Second), other.Close()); err != nil {
+		t.Error(err)
+	}
+	g.refused(allow(r), wire.AlreadySettled)
+	g.restart()
+	g.resume()
+	if at := gate(t, g.ended()); *at.Settlement != words.Rejected || g.there("made") {
+		t.Errorf("%+v", at)
+	}
+}

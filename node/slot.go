@@ -19,6 +19,7 @@ import (
 	"github.com/loom-run/loom/broker"
 	"github.com/loom-run/loom/broker/jail"
 	"github.com/loom-run/loom/core/id"
+	"github.com/loom-run/loom/core/tx"
 	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/events"
@@ -189,7 +190,12 @@ func (s *Slot) aside(f func(*resident) error) (runs bool, err error) {
 	s.opening.Lock()
 	defer s.opening.Unlock()
 	if r := s.resident(); r != nil && r.engine.Lost() == nil {
-		return true, f(r)
+		err := f(r)
+		if _, lost := errors.AsType[*tx.LeaseLost](err); !lost {
+			return true, err
+		}
+		// It was paused here and another process had it meanwhile. Nothing was kept, so it
+		// is asked of the session as it is now.
 	}
 	if err := s.evict(); err != nil {
 		return false, err

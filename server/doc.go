@@ -34,5 +34,7 @@
 //   - The observer of the engine never waits for a subscriber.
 //   - A request with an idempotency key is carried out once, for as long as this
 //     process lives and the key is among the newest.
+//   - An answer of a person is bound to the call and the input that were shown; the
+//     first one counts, and an observer's is refused.
 //   - The position that a stream begins at is in its header before any frame.
 package server

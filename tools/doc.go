@@ -11,7 +11,7 @@
 //
 // [Tool] is the record of one tool, [Registry] all tools of a session,
 // [Call] what is run, [Outcome] what comes back. [New] builds a registry from its
-// [Deps]. [Change] is what a call did to a file, [History] what many did, and [Rewind]
+// [Deps]. [Asking] is what a call asks a person by itself. [Change] is what a call did to a file, [History] what many did, and [Rewind]
 // takes it back.
 //
 // # Relationships
