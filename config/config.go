@@ -136,7 +136,8 @@ type Permissions struct{ Allow, Ask, Deny []string }
 
 // Redaction is [redaction]: what results of tools do not show.
 type Redaction struct {
-	Shapes *bool // also what has the form of a known kind of secret; nil was not said
+	Shapes    *bool    // also what has the form of a known kind of secret; nil was not said
+	Variables []string // also the values of these variables of the environment
 }
 
 // Telemetry is [telemetry].

@@ -53,7 +53,7 @@ func Decode(text []byte, builtin func(string) bool) (File, error) {
 		f.Permissions = readPermissions(t)
 	}
 	if t, ok := root.sub("redaction"); ok {
-		f.Redaction.Shapes = t.flag("shapes")
+		f.Redaction = Redaction{Shapes: t.flag("shapes"), Variables: t.texts("variables")}
 		t.done()
 	}
 	f.Automation = readAutomation(root)

@@ -54,6 +54,10 @@ func TestRedactionIsOnUnlessItIsTurnedOff(t *testing.T) {
 			t.Errorf("%q: %s, %v, want %s", text, got, err, want)
 		}
 	}
+	f, err := config.Decode([]byte("[redaction]\nvariables = ['DATABASE_URL', 'TOKEN']"), func(string) bool { return false })
+	if err != nil || len(f.Redaction.Variables) != 2 || f.Redaction.Variables[1] != "TOKEN" || f.Redaction.Shapes != nil {
+		t.Errorf("%+v, %v", f.Redaction, err)
+	}
 	if _, err := config.Decode([]byte("[redaction]\nshape = false"), func(string) bool { return false }); err == nil {
 		t.Error("a misspelt key is passed over")
 	}

@@ -80,7 +80,7 @@ type Config struct {
 	Automation automation.Settings // rules and schedules
 
 	Permissions     config.Permissions // the person's rules
-	Unshaped        bool               // results are not searched for known kinds of secrets, only for keys of models
+	Redaction       config.Redaction   // what results do not show, beside the keys of models
 	PermissionsFile string             // where these stand, for people; calls do not change it
 
 	// AnswerWithin is how long an answer about a call is waited for, in ms; 0: for ever.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/loom-run/loom/broker/jail"
+	"github.com/loom-run/loom/config"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/policy"
@@ -36,7 +37,16 @@ func TestMain(m *testing.M) {
 // before and behind so much that the output becomes a blob, and reads every byte
 // under the state root.
 func TestTheKeyOfTheHarnessIsInNothingThatASessionKeeps(t *testing.T) {
-	const name, key = "GEMINI_API_KEY", "sk-0123456789-never-kept"
+	neverKept(t, "GEMINI_API_KEY", "sk-0123456789-never-kept", config.Redaction{})
+}
+
+// A value that a person named is no key of a model's, and is kept as little.
+func TestAValueThatWasNamedIsInNothingThatASessionKeeps(t *testing.T) {
+	neverKept(t, "DATABASE_URL", "postgres://me:pa55word@localhost/db", config.Redaction{Variables: []string{"DATABASE_URL"}})
+}
+
+func neverKept(t *testing.T, name, key string, redaction config.Redaction) {
+	t.Helper()
 	dir, root := t.TempDir(), t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "found"), []byte(key+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -50,7 +60,7 @@ func TestTheKeyOfTheHarnessIsInNothingThatASessionKeeps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := New(Config{Home: Home{root}, Models: models, Now: clock, Retry: DefaultRetry(), Environ: environ, Synchronous: sqlite.Full})
+	n := New(Config{Home: Home{root}, Models: models, Now: clock, Retry: DefaultRetry(), Environ: environ, Synchronous: sqlite.Full, Redaction: redaction})
 	defer n.Close()
 	slot, err := n.Create(dir, policy.BypassPermissions, new("demo"))
 	if err != nil {
@@ -78,7 +88,7 @@ func TestTheKeyOfTheHarnessIsInNothingThatASessionKeeps(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	const marker = "[redacted " + name + "]"
+	marker := "[redacted " + name + "]"
 	if len(windows) == 0 || windows[0] != marker+"\n" {
 		t.Errorf("the windows are %q", windows)
 	}

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -363,8 +365,12 @@ func (n *Node) schedules(r *resident) func() tools.Schedules {
 
 // secrets are what no result shows.
 func (n *Node) secrets() broker.Secrets {
-	s := broker.SecretsFrom(n.cfg.Models.Keys)
-	if !n.cfg.Unshaped {
+	named := slices.DeleteFunc(slices.Clone(n.cfg.Environ), func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return !slices.Contains(n.cfg.Redaction.Variables, name)
+	})
+	s := broker.SecretsFrom(func() []string { return append(n.cfg.Models.Keys(), named...) })
+	if on := n.cfg.Redaction.Shapes; on == nil || *on {
 		s = s.Shaped()
 	}
 	return s

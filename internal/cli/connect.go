@@ -35,7 +35,7 @@ func (a *app) connect(s setup) (*link, error) {
 	}
 	n := node.New(node.Config{
 		Home: home, Models: s.models, Environ: a.sys.Environ, Now: now, Retry: s.retry, Meter: s.meter, Build: userAgent(), Automation: s.cues,
-		Permissions: s.rules, PermissionsFile: s.path, Unshaped: s.redact.Shapes != nil && !*s.redact.Shapes,
+		Permissions: s.rules, PermissionsFile: s.path, Redaction: s.redact,
 	})
 	listener := memlisten.New()
 	l := &link{
