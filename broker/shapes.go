@@ -89,10 +89,10 @@ func replaceShapes(p []byte, cutEnd bool) (clean []byte, found int) {
 // tokens finds what has a shape, in one pass.
 func tokens(p []byte, cutEnd bool) (spans []span) {
 	for at := 0; at+1 < len(p); at++ {
+		if !pairs[p[at]][p[at+1]] {
+			continue
+		}
 		for _, s := range byFirst[p[at]] {
-			if s.prefix[1] != p[at+1] {
-				continue
-			}
 			if to, ok := s.end(p, at, cutEnd); ok {
 				spans = append(spans, span{at, to, s.name})
 				at = to - 1
@@ -107,6 +107,14 @@ func tokens(p []byte, cutEnd bool) (spans []span) {
 var byFirst = func() (table [256][]shape) {
 	for _, s := range shapes {
 		table[s.prefix[0]] = append(table[s.prefix[0]], s)
+	}
+	return table
+}()
+
+// pairs are the two bytes that a prefix begins with.
+var pairs = func() (table [256][256]bool) {
+	for _, s := range shapes {
+		table[s.prefix[0]][s.prefix[1]] = true
 	}
 	return table
 }()
