@@ -47,7 +47,7 @@ func main() {
 		bare(os.Args[2])
 		return
 	}
-	tables := []func(loom, tmp string) ([]row, error){size, version, headless, packages}
+	tables := []func(loom, tmp string) ([]row, error){size, version, headless, browser, packages}
 	if len(os.Args) == 2 && os.Args[1] == "peers" {
 		tables = []func(loom, tmp string) ([]row, error){peers}
 	}
