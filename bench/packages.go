@@ -77,6 +77,9 @@ var suites = []suite{
 		{"client.Step, delta frames/s", "Step", "frames/s", 1e-3, "%.0f k", 500, false},
 		{"  memory held after 10 M frames", "Step", "MB-held", 1, "%.1f MB", 2, true},
 	}},
+	{"./client", "^BenchmarkFirstOutput$", "1s", []figure{
+		{"a frame to the first output of it", "FirstOutput", "first-p50-µs", 1, "%.0f µs", 0, true},
+	}},
 	{"./engine", "^BenchmarkNextContextOf10kEntries$", "1s", []figure{
 		{"context of the next turn on 10,000 messages", "NextContextOf10kEntries", "ns/op", 1e-6, "%.2f ms", 0, true},
 	}},
