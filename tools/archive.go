@@ -36,11 +36,11 @@ func (k archivist) all() []Tool {
 		Name: "history_search", Description: historySearchDescription, Class: policy.Read, Replay: Safe, Scheduling: Concurrent,
 		Schema: schema(`{"type":"object","properties":{
 			"query":{"type":"string","description":"Words, all of which must be there. \"Some words\" in quotes are a phrase, word* is a beginning, -word must not be there."},
-			"session":{"type":"string","description":"Only this session, by its id."},
+			"session":{"type":"string","description":"Only this session, by its id. Its newest entries, when there is no query."},
 			"role":{"type":"string","enum":["user","assistant","tool","summary"],"description":"Only what this side said."},
 			"newest":{"type":"boolean","description":"Newest first, instead of the best match first."},
 			"limit":{"type":"integer","minimum":1,"maximum":50,"description":"At most so many entries (default 10)."}},
-			"required":["query"],"additionalProperties":false}`),
+			"additionalProperties":false}`),
 		Run: k.search,
 	}}
 }
@@ -48,7 +48,7 @@ func (k archivist) all() []Tool {
 func (k archivist) search(_ context.Context, in Invocation) Outcome {
 	a := argumentsOf(in.Arguments, "query", "session", "role", "newest", "limit")
 	q := search.Query{
-		Text: a.str("query"), Role: words.SearchRole(a.optStr("role", "")), Newest: a.optBool("newest", false),
+		Text: a.optStr("query", ""), Role: words.SearchRole(a.optStr("role", "")), Newest: a.optBool("newest", false),
 		Limit: int(a.optInt("limit", defaultHistory, 1, maxHistory)),
 	}
 	if text := a.optStr("session", ""); text != "" {
@@ -57,6 +57,9 @@ func (k archivist) search(_ context.Context, in Invocation) Outcome {
 			a.fail("session is no id of a session")
 		}
 		q.Session = s
+	}
+	if q.Text == "" && q.Session.IsZero() {
+		a.fail("query is missing; only the newest entries of a session need none")
 	}
 	if _, ok := words.SearchRoles.Parse(string(q.Role)); !ok && q.Role != "" {
 		a.fail("role must be user, assistant, tool or summary")

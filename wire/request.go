@@ -270,7 +270,7 @@ type StopTask struct {
 
 // Search looks for text in sessions. It changes nothing and carries no key.
 type Search struct {
-	Query   string        `wire:"query,nonempty"`
+	Query   string        `wire:"query"`   // empty: the newest entries of the session
 	Session *id.SessionID `wire:"session"` // absent is all
 	Limit   *int64        `wire:"limit,min=1"`
 	Before  *string       `wire:"before,word"` // the next of an earlier page

@@ -53,8 +53,11 @@ type candidate struct {
 // Find looks for entries. now is the time against which ages are taken, Unix ms. The error
 // of a query that cannot be looked for is a [*QueryError].
 func (x *Index) Find(q Query, now int64) (Result, error) {
-	terms, err := parse(q.Text)
-	if err != nil {
+	var terms []term
+	var err error
+	if q.recent() {
+		q.Newest = true
+	} else if terms, err = parse(q.Text); err != nil {
 		return Result{}, err
 	}
 	lo, hi, err := q.span()

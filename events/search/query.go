@@ -22,7 +22,8 @@ const (
 type Query struct {
 	// Text is words, all of which must be in an entry, in any order. "Several words" in
 	// quotes are a phrase, word* is a beginning, and -word must not be there. Everything
-	// else is text: no character of it is an operator.
+	// else is text: no character of it is an operator. Without a text the newest entries of
+	// Session are found, which must be given then.
 	Text string
 
 	Session   id.SessionID     // zero: all
@@ -44,6 +45,9 @@ type Query struct {
 type QueryError struct{ Why string }
 
 func (e *QueryError) Error() string { return e.Why + "; nothing was searched" }
+
+// recent reports whether a query is for the newest entries of a session.
+func (q Query) recent() bool { return strings.TrimSpace(q.Text) == "" && !q.Session.IsZero() }
 
 // term is one condition on the text.
 type term struct {

@@ -278,6 +278,15 @@ func TestFiltersAllHold(t *testing.T) {
 			t.Errorf("%+v (-want +got):\n%s", c.q, diff)
 		}
 	}
+	if got := found(t, x, Query{Session: a.self}); !slices.Equal(got, []string{"apple two", "apple one"}) {
+		t.Errorf("the newest of a session: %q", got)
+	}
+	if got := found(t, x, Query{Session: a.self, Role: words.SearchPerson}); !slices.Equal(got, []string{"apple one"}) {
+		t.Errorf("the newest of a person in a session: %q", got)
+	}
+	if _, err := x.Find(Query{Workspace: "/other"}, noon); !isQueryError(err) {
+		t.Errorf("the newest of everywhere: %v", err)
+	}
 	hits, err := x.Find(Query{Text: "four", Limit: 1}, noon)
 	if err != nil || hits.Hits[0].Entry != r.Entry.ID || hits.Hits[0].Session != b.self || hits.Hits[0].At != noon+1000 || hits.Hits[0].Seq != 2 {
 		t.Errorf("%+v, %v", hits, err)

@@ -25,15 +25,15 @@ type searchOptions struct {
 func (a *app) searchCommand() *cobra.Command {
 	var o searchOptions
 	cmd := &cobra.Command{
-		Use:   "search QUERY",
+		Use:   "search [QUERY]",
 		Short: "Find text in all sessions",
 		Long: "Find text in all sessions.\n" +
 			"All words must be in an entry, in any order. \"Some words\" in quotes are a phrase, word* is a beginning, and -word must not be there (behind --). Identifiers are found by\n" +
 			"their parts. What people, models and tools said is searched, and summaries; not reasoning and not the arguments of calls.\n" +
 			"The best matches come first. What was indexed is a copy beside the sessions, which can be deleted: the next search makes it anew.",
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("`loom search` takes the words to look for; nothing was searched")
+			if len(args) == 0 && o.session.given == nil {
+				return errors.New("`loom search` takes the words to look for, or --session alone for the newest of it; nothing was searched")
 			}
 			return nil
 		},
