@@ -247,3 +247,55 @@ func (s *indexed) Read(after int64, limit int) (b search.Batch, err error) {
 	})
 	return b, err
 }
+
+// SearchHealth is what is known of the search index without working on it.
+type SearchHealth struct {
+	Entries   int64 // that can be found; 0 where there is no index yet
+	Sessions  int   // that it has read
+	Behind    int   // sessions that changed since, which the next search reads first
+	There     bool  // there is an index
+	Unusable  error // why it has to be made anew; nil where it has not
+	IndexPath string
+}
+
+// SearchHealth looks at the index, and makes none.
+func (n *Node) SearchHealth() (h SearchHealth, err error) {
+	n.finding.Lock()
+	defer n.finding.Unlock()
+	h.IndexPath = n.home.searchIndex()
+	if _, err := os.Stat(h.IndexPath); errors.Is(err, os.ErrNotExist) {
+		return h, nil
+	}
+	h.There = true
+	if n.found == nil {
+		if n.found, err = search.Open(h.IndexPath); err != nil {
+			n.found = nil
+			if _, spoilt := errors.AsType[*search.Unusable](err); spoilt {
+				h.Unusable, err = err, nil
+			}
+			return h, err
+		}
+	}
+	if h.Entries, err = n.found.Rows(); err != nil {
+		return h, err
+	}
+	sources, err := n.found.Sources()
+	if err != nil {
+		return h, err
+	}
+	h.Sessions = len(sources)
+	ids, err := n.home.list()
+	if err != nil {
+		return h, err
+	}
+	known := map[id.SessionID]string{}
+	for _, s := range sources {
+		known[s.Session] = s.Stamp
+	}
+	for _, s := range ids {
+		if was, ok := known[s]; !ok || was != n.home.stamp(s) {
+			h.Behind++
+		}
+	}
+	return h, nil
+}

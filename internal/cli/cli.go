@@ -125,7 +125,7 @@ func (a *app) root() *cobra.Command {
 	root.Flags().SortFlags = false
 	root.Flags().BoolVarP(&asPrint, "print", "p", false, "run PROMPT and print the answer, as loom run does")
 	o.flags(root)
-	root.AddCommand(a.runCommand(), a.resumeCommand(), a.approvalsCommand(), a.approveCommand(), a.denyCommand(), a.answerCommand(), a.forkCommand(), a.rewindCommand(), a.sessionsCommand(), a.searchCommand(), a.checkCommand(), a.eraseCommand(), a.peersCommand(), a.costCommand(), a.modelsCommand(), a.permissionsCommand(), a.versionCommand())
+	root.AddCommand(a.runCommand(), a.resumeCommand(), a.approvalsCommand(), a.approveCommand(), a.denyCommand(), a.answerCommand(), a.forkCommand(), a.rewindCommand(), a.sessionsCommand(), a.searchCommand(), a.checkCommand(), a.doctorCommand(), a.eraseCommand(), a.peersCommand(), a.costCommand(), a.modelsCommand(), a.permissionsCommand(), a.versionCommand())
 	return root
 }
 
