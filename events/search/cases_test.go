@@ -5,9 +5,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -200,4 +202,70 @@ func TestAFullDiskLosesNothing(t *testing.T) {
 	if after := dump(t, x); len(after) != 5000 || len(before) >= 5000 {
 		t.Errorf("%d before and %d after", len(before), len(after))
 	}
+}
+
+// What is found in recorded transcripts is what a plain look through all of them finds, which knows
+// nothing of tokens.
+func TestATableOfQueriesFindsWhatAPlainLookFinds(t *testing.T) {
+	sources, x, said := recorded(t), open(t), map[id.EntryID]string{}
+	indexed(t, x, sources...)
+	for _, f := range sources {
+		for _, r := range f.rows {
+			_, _, said[r.Entry.ID] = textOf(r.Entry)
+		}
+	}
+	for query, plain := range map[string]string{
+		// scripts without spaces: one character, two, a run, beside Latin
+		"中":            `中`,
+		"中文":           `中文`,
+		"変数名":          `変数名`,
+		"バナナ":          `バナナ`,
+		"合計金額":         `合計金額`,
+		"版本需求":         `版本需求`,
+		"go版本":         `(?i)go\s*版本`,
+		"幫我檢查 1.24":    `(?s)幫我檢查.*1\.24`,
+		"русский":      `(?i)русский`,
+		"resume naive": `(?s)na[iï]ve.*r[eé]sum[eé]`,
+		// identifiers, whole, by their parts, by a beginning, in another spelling
+		"getallcachedprojects":     `(?i)get_?all_?cached_?projects`,
+		"get_all_cached_projects":  `(?i)get[\W_]*all[\W_]*cached[\W_]*projects`,
+		"getAllCachedProjects":     `(?i)get[\W_]*all[\W_]*cached[\W_]*projects`,
+		"get_all_cached_proj*":     `(?i)get[\W_]*all[\W_]*cached[\W_]*proj`,
+		"all_cached":               `(?i)(^|[\W_])all[\W_]*cached([\W_]|$)`,
+		".python-version":          `(?i)python\W*version([\W_]|$)`,
+		`"format timestamp range"`: `(?i)format[\W_]*timestamp[\W_]*range`,
+	} {
+		re := regexp.MustCompile(plain)
+		var want, got []string
+		for e, text := range said {
+			if re.MatchString(text) {
+				want = append(want, e.String())
+			}
+		}
+		r, err := x.Find(Query{Text: query, Newest: true, Limit: MaxHits}, noon)
+		if err != nil {
+			t.Errorf("%q: %v", query, err)
+			continue
+		}
+		for _, h := range r.Hits {
+			got = append(got, h.Entry.String())
+			if len(h.Excerpt.Marks) == 0 {
+				t.Errorf("%q: nothing is marked in %q", query, h.Excerpt.Text)
+			}
+		}
+		slices.Sort(want)
+		slices.Sort(got)
+		if len(want) == 0 || !slices.Equal(got, want) {
+			t.Errorf("%q finds %d entries and a plain look %d\nonly one has %s", query, len(got), len(want), apartFrom(got, want, said))
+		}
+	}
+}
+
+func apartFrom(got, want []string, said map[id.EntryID]string) string {
+	for e, text := range maps.All(said) {
+		if slices.Contains(got, e.String()) != slices.Contains(want, e.String()) {
+			return fmt.Sprintf("%.300q", text)
+		}
+	}
+	return ""
 }
