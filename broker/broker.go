@@ -60,7 +60,7 @@ import (
 	"github.com/loom-run/loom/policy"
 )
 
-// Config is what a broker is made of. All of it but the rules, and the mode plan, is fixed
+// Config is what a broker is made of. All of it but the rules and the mode is fixed
 // for its life.
 type Config struct {
 	Mode      policy.Mode // what the person allows

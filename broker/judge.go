@@ -32,6 +32,13 @@ func (b *Broker) Mode() policy.Mode {
 	return b.mode
 }
 
+// SetMode changes the mode; what was cleared before stays cleared.
+func (b *Broker) SetMode(m policy.Mode) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.mode = m
+}
+
 // LeavePlan goes from the mode plan to the mode default, since a plan was accepted. It
 // returns the mode in force; left is false where it was another one before.
 func (b *Broker) LeavePlan() (now policy.Mode, left bool) {

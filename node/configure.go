@@ -6,6 +6,7 @@ import (
 
 	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/policy"
 	"github.com/loom-run/loom/server"
 	"github.com/loom-run/loom/session"
 )
@@ -29,6 +30,12 @@ func (s *Slot) Configure(strand string, c server.Configuring) (out server.Config
 		}
 		chosen = &found
 	}
+	var mode *policy.Mode
+	if c.Mode != nil {
+		if mode, err = modeOf((*string)(c.Mode)); err != nil {
+			return out, err
+		}
+	}
 	for _, name := range c.ActiveTools {
 		if _, ok := r.tools.Lookup(name); !ok {
 			return out, server.Refuse(server.BadRequest, fmt.Sprintf("%s; nothing was changed", r.tools.Unknown(name)))
@@ -48,12 +55,15 @@ func (s *Slot) Configure(strand string, c server.Configuring) (out server.Config
 	}); err != nil {
 		return out, err
 	}
-	mode, _ := words.PermissionModes.Parse(r.broker.Mode().String())
+	if mode != nil {
+		r.broker.SetMode(*mode)
+	}
+	now, _ := words.PermissionModes.Parse(r.broker.Mode().String())
 	err = s.Read(func(v *session.View) error {
-		now, _, err := v.StrandConfig(strand)
+		cell, _, err := v.StrandConfig(strand)
 		out = server.Configured{
-			Provider: now.Value.Model.Provider, ModelID: now.Value.Model.ModelID, Mode: mode, ThinkingLevel: now.Value.ThinkingLevel,
-			ActiveTools: now.Value.ActiveToolNames, Seq: now.Seq,
+			Provider: cell.Value.Model.Provider, ModelID: cell.Value.Model.ModelID, Mode: now, ThinkingLevel: cell.Value.ThinkingLevel,
+			ActiveTools: cell.Value.ActiveToolNames, Seq: cell.Seq,
 		}
 		return err
 	})

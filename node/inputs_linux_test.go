@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/loom-run/loom/core/words"
+	"github.com/loom-run/loom/policy"
 	"github.com/loom-run/loom/server"
 	"github.com/loom-run/loom/server/memlisten"
 	"github.com/loom-run/loom/wire"
@@ -187,6 +188,14 @@ func TestWhatAStrandUsesIsChangedOverTheWire(t *testing.T) {
 	})
 	refusedWith(t, wire.BadRequest, func() error {
 		_, err := c.Configure(t.Context(), s, wire.Configure{Strand: new("side"), ThinkingLevel: &high})
+		return err
+	})
+	plan, err := c.SetMode(t.Context(), s, wire.SetMode{PermissionMode: words.ModePlan})
+	if err != nil || plan.Settings.Mode != words.ModePlan || p.slot.resident().broker.Mode() != policy.Plan {
+		t.Errorf("%+v, %v", plan, err)
+	}
+	refusedWith(t, wire.BadRequest, func() error {
+		_, err := c.SetMode(t.Context(), s, wire.SetMode{PermissionMode: words.ModeAuto})
 		return err
 	})
 	p.do("prompt part:boss go") // bash is not one of its tools any more

@@ -13,6 +13,7 @@ import (
 	"github.com/loom-run/loom/core/words"
 	"github.com/loom-run/loom/engine"
 	"github.com/loom-run/loom/machine"
+	"github.com/loom-run/loom/session"
 	"github.com/loom-run/loom/wire"
 )
 
@@ -162,6 +163,10 @@ func (s *Server) postConfig(r *http.Request, q wire.Configure) (wire.Configured,
 
 func (s *Server) postModel(r *http.Request, q wire.SetModel) (wire.Configured, error) {
 	return s.configure(r, strandOf(q.Strand), Configuring{Model: &q.Model})
+}
+
+func (s *Server) postMode(r *http.Request, q wire.SetMode) (wire.Configured, error) {
+	return s.configure(r, session.MainStrand, Configuring{Mode: &q.PermissionMode})
 }
 
 func (s *Server) configure(r *http.Request, strand string, c Configuring) (none wire.Configured, err error) {

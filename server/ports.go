@@ -189,7 +189,8 @@ type Resume struct {
 type Configuring struct {
 	Model         *string
 	ThinkingLevel *words.ThinkingLevel
-	ActiveTools   []string // none of them is not nil
+	ActiveTools   []string              // none of them is not nil
+	Mode          *words.PermissionMode // of the session, from its next call on
 }
 
 // Configured is what a strand's next step uses.

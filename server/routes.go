@@ -28,6 +28,7 @@ func (s *Server) routes() {
 	handle(s, wire.PostQueueCancel, s.postQueueCancel)
 	handle(s, wire.PostConfig, s.postConfig)
 	handle(s, wire.PostModel, s.postModel)
+	handle(s, wire.PostMode, s.postMode)
 	handle(s, wire.PostResume, s.postResume)
 	handle(s, wire.PostAbort, s.postAbort)
 	handle(s, wire.PostCheck, s.postCheck)

@@ -163,6 +163,12 @@ func (c *Client) Configure(ctx context.Context, s id.SessionID, q wire.Configure
 	return ask(ctx, c, "configure", wire.PostConfig, s, q)
 }
 
+// SetMode changes the permission mode of a session, from its next call on.
+func (c *Client) SetMode(ctx context.Context, s id.SessionID, q wire.SetMode) (wire.Configured, error) {
+	q.Key = keyed(q.Key)
+	return ask(ctx, c, "set the mode", wire.PostMode, s, q)
+}
+
 // SetModel changes the model of a strand.
 func (c *Client) SetModel(ctx context.Context, s id.SessionID, q wire.SetModel) (wire.Configured, error) {
 	q.Key = keyed(q.Key)
