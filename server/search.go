@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/events/search"
 	"github.com/loom-run/loom/wire"
 )
@@ -21,6 +22,9 @@ func (s *Server) postSearch(r *http.Request, q wire.Search) (page wire.SearchPag
 	}
 	if q.Role != nil {
 		ask.Role = *q.Role
+	}
+	if q.Kind != nil {
+		ask.Kind = entry.Kind(*q.Kind)
 	}
 	for to, from := range map[*string]*string{&ask.Before: q.Before, &ask.Tool: q.Tool, &ask.Workspace: q.Workspace, &ask.Strand: q.Strand} {
 		if from != nil {

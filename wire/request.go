@@ -278,6 +278,7 @@ type Search struct {
 
 	// What is found is of all of these that are there.
 	Role      *words.SearchRole `wire:"role"`
+	Kind      *string           `wire:"kind,word"` // message, compaction or branch_summary
 	Tool      *string           `wire:"tool"`      // results of this tool
 	Workspace *string           `wire:"workspace"` // an absolute directory
 	Strand    *string           `wire:"strand,word"`

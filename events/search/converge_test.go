@@ -230,7 +230,7 @@ func TestTheTablesAreThoseThatAreWrittenDown(t *testing.T) {
 	if diff := cmp.Diff(schema[:4], all); diff != "" {
 		t.Errorf("-written +there:\n%s", diff)
 	}
-	if schemaVersion != 1 || schema[4] != fmt.Sprintf("PRAGMA user_version = %d", schemaVersion) {
+	if schemaVersion != 2 || schema[4] != fmt.Sprintf("PRAGMA user_version = %d", schemaVersion) {
 		t.Error("the version of the file and that of the code differ")
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // schemaVersion is raised when the tables or the tokens change. A file of another version
 // is made again: it has nothing that cannot be read anew.
-const schemaVersion = 1
+const schemaVersion = 2
 
 // schema is what a new file is made with. words has the tokens and not the text, which
 // would be kept twice.
@@ -22,7 +22,7 @@ var schema = []string{
 	`CREATE TABLE row (id INTEGER PRIMARY KEY, session BLOB NOT NULL, entry BLOB NOT NULL, seq INTEGER NOT NULL, role TEXT NOT NULL, tool TEXT NOT NULL, strand TEXT NOT NULL, text TEXT NOT NULL) STRICT`,
 	`CREATE INDEX row_session ON row (session, seq)`,
 	`CREATE VIRTUAL TABLE words USING fts5 (body, names, facets, content='', contentless_delete=1, tokenize="ascii tokenchars '` + signs + `'")`,
-	`PRAGMA user_version = 1`,
+	`PRAGMA user_version = 2`,
 }
 
 // Unusable is an index that cannot be opened or read. [Remake] makes a new one.

@@ -8,6 +8,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/words"
 )
@@ -28,6 +29,7 @@ type Query struct {
 
 	Session   id.SessionID     // zero: all
 	Role      words.SearchRole // empty: all
+	Kind      entry.Kind       // empty: all; message, compaction or branch_summary
 	Tool      string           // results of this tool
 	Workspace string           // sessions of this directory
 	Strand    string           // rows of this strand
@@ -148,7 +150,7 @@ func (q Query) match(terms []term) string {
 // a word costs.
 func (q Query) facets() (out []string) {
 	for _, f := range []struct{ kind, value string }{
-		{"s", q.Session.String()}, {"r", string(q.Role)}, {"t", q.Tool}, {"w", q.Workspace}, {"n", q.Strand},
+		{"s", q.Session.String()}, {"r", string(q.Role)}, {"k", string(q.Kind)}, {"t", q.Tool}, {"w", q.Workspace}, {"n", q.Strand},
 	} {
 		if f.value != "" {
 			out = append(out, facet(f.kind, f.value))

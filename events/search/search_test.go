@@ -245,6 +245,12 @@ func TestWhatIsIndexedAndWhatIsNot(t *testing.T) {
 			t.Errorf("%s as %s: %q", word, role, got)
 		}
 	}
+	if got := found(t, x, Query{Text: "shortened", Kind: entry.KindCompaction}); len(got) != 1 {
+		t.Errorf("a compaction: %q", got)
+	}
+	if got := found(t, x, Query{Text: "shortened", Kind: entry.KindMessage}); got != nil {
+		t.Errorf("a compaction as a message: %q", got)
+	}
 	for _, word := range []string{"secretthought", "argumentpath", "keptaside", "recordofapp", "customtold", "aW1hZ2U"} {
 		if got := found(t, x, Query{Text: word}); got != nil {
 			t.Errorf("%s: %q", word, got)

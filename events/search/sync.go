@@ -158,7 +158,7 @@ func (x *Index) insert(s id.SessionID, session []byte, r Row, workspace string) 
 		rowid, session, key(r.Entry.ID.String()), r.Entry.Seq, string(role), tool, r.Strand, said); err != nil {
 		return false, err
 	}
-	facets := strings.Join(Query{Session: s, Role: role, Tool: tool, Workspace: workspace, Strand: r.Strand}.facets(), " ")
+	facets := strings.Join(Query{Session: s, Role: role, Kind: r.Entry.Body.Kind(), Tool: tool, Workspace: workspace, Strand: r.Strand}.facets(), " ")
 	_, err = x.c.Exec("INSERT INTO words (rowid, body, names, facets) VALUES (?, ?, ?, ?)", rowid, body, names, facets)
 	return err == nil, err
 }

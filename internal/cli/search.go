@@ -15,11 +15,11 @@ import (
 )
 
 type searchOptions struct {
-	session, tool, strand, workspace option[string]
-	role                             option[words.SearchRole]
-	since, until                     option[int64] // Unix ms
-	limit                            option[int64]
-	newest, here, json               bool
+	session, tool, strand, workspace, kind option[string]
+	role                                   option[words.SearchRole]
+	since, until                           option[int64] // Unix ms
+	limit                                  option[int64]
+	newest, here, json                     bool
 }
 
 func (a *app) searchCommand() *cobra.Command {
@@ -49,7 +49,7 @@ func (a *app) searchCommand() *cobra.Command {
 }
 
 func (o *searchOptions) flags(cmd *cobra.Command) {
-	for _, f := range []*option[string]{&o.session, &o.tool, &o.strand, &o.workspace} {
+	for _, f := range []*option[string]{&o.session, &o.tool, &o.strand, &o.workspace, &o.kind} {
 		f.kind, f.parse = "NAME", text
 	}
 	o.session.kind, o.workspace.kind = "ID", "DIR"
@@ -62,6 +62,7 @@ func (o *searchOptions) flags(cmd *cobra.Command) {
 	f.BoolVar(&o.here, "here", false, "in sessions of the current directory only")
 	f.Var(&o.workspace, "workspace", "in sessions of this directory only")
 	f.Var(&o.role, "role", "what this side said: user, assistant, tool or summary")
+	f.Var(&o.kind, "kind", "entries of this kind: message, compaction or branch_summary")
 	f.Var(&o.tool, "tool", "results of this tool")
 	f.Var(&o.strand, "strand", "what is of this strand, such as main")
 	f.Var(&o.since, "since", "since a date such as 2026-11-30, or in the last 36h or 7d")
@@ -81,7 +82,7 @@ func searchRole(s string) (words.SearchRole, error) {
 
 func (a *app) search(ctx context.Context, l *link, o searchOptions, query string, out *page) error {
 	q := wire.Search{
-		Query: query, Limit: o.limit.given, Ranked: !o.newest, Role: o.role.given, Tool: o.tool.given, Strand: o.strand.given,
+		Query: query, Limit: o.limit.given, Ranked: !o.newest, Role: o.role.given, Kind: o.kind.given, Tool: o.tool.given, Strand: o.strand.given,
 		SinceMs: o.since.given, UntilMs: o.until.given,
 	}
 	if o.session.given != nil {
