@@ -1,12 +1,7 @@
 package projection
 
 import (
-	"encoding/hex"
 	"errors"
-	"fmt"
-	"io/fs"
-	"os"
-	"strings"
 	"sync"
 
 	"github.com/loom-run/loom/core/id"
@@ -47,15 +42,13 @@ const diskVersion = 1
 var diskSchema = []string{
 	`CREATE TABLE checkpoint (session BLOB NOT NULL, name TEXT NOT NULL, version INTEGER NOT NULL, generation INTEGER NOT NULL, high INTEGER NOT NULL, state BLOB NOT NULL, PRIMARY KEY (session, name)) STRICT, WITHOUT ROWID`,
 	`CREATE TABLE listed (session BLOB PRIMARY KEY, stamp TEXT NOT NULL, line BLOB NOT NULL) STRICT, WITHOUT ROWID`,
-	`PRAGMA user_version = 1`,
 }
 
 // OpenDisk opens the file at a path, making it if there is none. One that is no such file, is
 // damaged or of another version is made anew.
 func OpenDisk(path string) (*Disk, error) {
 	d, err := openDisk(path)
-	kind := sqlitedb.Classify(err)
-	if kind == sqlitedb.FaultDamaged || kind == sqlitedb.FaultForeign || errors.Is(err, errDiskVersion) || errors.Is(err, sqlitedb.ErrNoDatabase) {
+	if sqlitedb.Spoilt(err) {
 		if err := DeleteDisk(path); err != nil {
 			return nil, err
 		}
@@ -65,41 +58,14 @@ func OpenDisk(path string) (*Disk, error) {
 }
 
 // DeleteDisk deletes the file with those beside it.
-func DeleteDisk(path string) error {
-	for _, suffix := range append([]string{""}, sqlitedb.Besides[:]...) {
-		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	return nil
-}
-
-var errDiskVersion = errors.New("it is of another version")
+func DeleteDisk(path string) error { return sqlitedb.Delete(path) }
 
 func openDisk(path string) (*Disk, error) {
 	c, err := sqlitedb.Open(path, sqlitedb.Options{Create: true, Synchronous: sqlitedb.Normal, CacheKiB: 1024, More: [][2]string{{"secure_delete", "1"}}})
 	if err != nil {
 		return nil, err
 	}
-	err = c.Within("BEGIN IMMEDIATE", func() error {
-		version, _, err := c.One("PRAGMA user_version")
-		if err != nil || version[0] == int64(diskVersion) {
-			return err
-		}
-		tables, _, err := c.One("SELECT count(*) FROM sqlite_schema")
-		if err != nil {
-			return err
-		}
-		if tables[0] != int64(0) {
-			return errDiskVersion
-		}
-		for _, statement := range diskSchema {
-			if _, err := c.Exec(statement); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	err = c.Prepare(diskVersion, diskSchema)
 	if err != nil {
 		return nil, errors.Join(err, c.Close())
 	}
@@ -115,7 +81,7 @@ func (d *Disk) Close() error {
 
 // Of is the checkpoint of a projection of a session. The projection must have a codec.
 func Of[S any](d *Disk, s id.SessionID, p Projection[S]) Checkpoint[S] {
-	return onDisk[S]{d, key(s), p}
+	return onDisk[S]{d, sqlitedb.UUID(s), p}
 }
 
 type onDisk[S any] struct {
@@ -161,7 +127,7 @@ func (d *Disk) Listed() (map[id.SessionID]Line, error) {
 	all := map[id.SessionID]Line{}
 	err := d.c.Each("SELECT session, stamp, line FROM listed", func(r sqlitedb.Row) (bool, error) {
 		raw, _ := r[0].([]byte)
-		s, err := parseKey(raw)
+		s, err := id.ParseSessionID(sqlitedb.UUIDText(raw))
 		if err != nil {
 			return true, nil //nolint:nilerr // a line of nobody is none
 		}
@@ -188,31 +154,18 @@ func (d *Disk) List(changed map[id.SessionID]Line, gone []id.SessionID) error {
 	defer d.mu.Unlock()
 	return d.c.Within("BEGIN IMMEDIATE", func() error {
 		for s, l := range changed {
-			if _, err := d.c.Exec("INSERT INTO listed VALUES (?, ?, ?) ON CONFLICT (session) DO UPDATE SET stamp = excluded.stamp, line = excluded.line", key(s), l.Stamp, l.Text); err != nil {
+			if _, err := d.c.Exec("INSERT INTO listed VALUES (?, ?, ?) ON CONFLICT (session) DO UPDATE SET stamp = excluded.stamp, line = excluded.line", sqlitedb.UUID(s), l.Stamp, l.Text); err != nil {
 				return err
 			}
 		}
 		for _, s := range gone {
-			if _, err := d.c.Exec("DELETE FROM listed WHERE session = ?", key(s)); err != nil {
+			if _, err := d.c.Exec("DELETE FROM listed WHERE session = ?", sqlitedb.UUID(s)); err != nil {
 				return err
 			}
-			if _, err := d.c.Exec("DELETE FROM checkpoint WHERE session = ?", key(s)); err != nil {
+			if _, err := d.c.Exec("DELETE FROM checkpoint WHERE session = ?", sqlitedb.UUID(s)); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-}
-
-func key(s id.SessionID) []byte {
-	b, _ := hex.DecodeString(strings.ReplaceAll(s.String(), "-", "")) // the text of an id is always well formed
-	return b
-}
-
-func parseKey(b []byte) (id.SessionID, error) {
-	if len(b) != 16 {
-		return id.SessionID{}, fmt.Errorf("a session's id has %d bytes", len(b))
-	}
-	h := hex.EncodeToString(b)
-	return id.ParseSessionID(h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:])
 }

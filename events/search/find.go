@@ -191,7 +191,7 @@ func (x *Index) take(out *Result, seen map[id.EntryID]int, rowid int64, terms []
 	if !ok {
 		return errGone
 	}
-	entry, err := id.ParseEntryID(uuidOf(r[1]))
+	entry, err := id.ParseEntryID(sqlitedb.UUIDText(blob(r[1])))
 	if err != nil {
 		return err
 	}
@@ -199,7 +199,7 @@ func (x *Index) take(out *Result, seen map[id.EntryID]int, rowid int64, terms []
 		out.Hits[at].Copies++
 		return nil
 	}
-	session, err := id.ParseSessionID(uuidOf(r[0]))
+	session, err := id.ParseSessionID(sqlitedb.UUIDText(blob(r[0])))
 	if err != nil {
 		return err
 	}

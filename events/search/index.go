@@ -3,8 +3,6 @@ package search
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"sync"
 
 	"github.com/loom-run/loom/core/id"
@@ -22,7 +20,6 @@ var schema = []string{
 	`CREATE TABLE row (id INTEGER PRIMARY KEY, session BLOB NOT NULL, entry BLOB NOT NULL, seq INTEGER NOT NULL, role TEXT NOT NULL, tool TEXT NOT NULL, strand TEXT NOT NULL, text TEXT NOT NULL) STRICT`,
 	`CREATE INDEX row_session ON row (session, seq)`,
 	`CREATE VIRTUAL TABLE words USING fts5 (body, names, facets, content='', contentless_delete=1, tokenize="ascii tokenchars '` + signs + `'")`,
-	`PRAGMA user_version = 2`,
 }
 
 // Unusable is an index that cannot be opened or read. [Remake] makes a new one.
@@ -50,9 +47,6 @@ func (e *Failed) Error() string {
 
 func (e *Failed) Unwrap() error { return e.Err }
 
-// errVersion is an index of another version.
-var errVersion = errors.New("it is of another version")
-
 // Index is an open index. Its methods may be called side by side.
 type Index struct {
 	path string
@@ -68,7 +62,7 @@ func Open(path string) (*Index, error) {
 		Create: true, Synchronous: sqlitedb.Normal, CacheKiB: 16 << 10, More: [][2]string{{"secure_delete", "1"}},
 	})
 	if err == nil {
-		if err = prepare(c); err != nil {
+		if err = c.Prepare(schemaVersion, schema); err != nil {
 			err = errors.Join(err, c.Close())
 		}
 	}
@@ -76,29 +70,6 @@ func Open(path string) (*Index, error) {
 		return nil, faultAt(path, err)
 	}
 	return &Index{path: path, c: c}, nil
-}
-
-// prepare makes the tables, unless another process did.
-func prepare(c *sqlitedb.Conn) error {
-	return c.Within("BEGIN IMMEDIATE", func() error {
-		version, _, err := c.One("PRAGMA user_version")
-		if err != nil || len(version) == 1 && version[0] == int64(schemaVersion) {
-			return err
-		}
-		tables, _, err := c.One("SELECT count(*) FROM sqlite_schema")
-		if err != nil {
-			return err
-		}
-		if tables[0] != int64(0) {
-			return errVersion
-		}
-		for _, statement := range schema {
-			if _, err := c.Exec(statement); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 }
 
 // Close gives up the file.
@@ -119,10 +90,8 @@ func Remake(path string) (*Index, error) {
 // Delete deletes an index with the files that are kept beside it. A process that has it open
 // goes on with it, and finds in it what it has.
 func Delete(path string) error {
-	for _, suffix := range append([]string{""}, sqlitedb.Besides[:]...) {
-		if err := os.Remove(path + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return &Failed{path, err}
-		}
+	if err := sqlitedb.Delete(path); err != nil {
+		return &Failed{path, err}
 	}
 	return nil
 }
@@ -143,7 +112,7 @@ func (x *Index) Sources() ([]Known, error) {
 	err := x.c.Each("SELECT session, generation, high, stamp FROM source", func(r sqlitedb.Row) (bool, error) {
 		k := Known{Generation: number(r[1]), High: number(r[2]), Stamp: text(r[3])}
 		var err error
-		if k.Session, err = id.ParseSessionID(uuidOf(r[0])); err != nil {
+		if k.Session, err = id.ParseSessionID(sqlitedb.UUIDText(blob(r[0]))); err != nil {
 			return false, err
 		}
 		all = append(all, k)
@@ -157,10 +126,10 @@ func (x *Index) Remove(s id.SessionID) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	return x.fault(x.c.Within("BEGIN IMMEDIATE", func() error {
-		if err := x.clear(key(s.String())); err != nil {
+		if err := x.clear(sqlitedb.UUID(s)); err != nil {
 			return err
 		}
-		_, err := x.c.Exec("DELETE FROM source WHERE session = ?", key(s.String()))
+		_, err := x.c.Exec("DELETE FROM source WHERE session = ?", sqlitedb.UUID(s))
 		return err
 	}))
 }
@@ -217,8 +186,7 @@ func (x *Index) fault(err error) error {
 }
 
 func faultAt(path string, err error) error {
-	kind := sqlitedb.Classify(err)
-	if kind == sqlitedb.FaultDamaged || kind == sqlitedb.FaultForeign || errors.Is(err, sqlitedb.ErrNoDatabase) || errors.Is(err, errVersion) || errors.Is(err, errGone) {
+	if sqlitedb.Spoilt(err) || errors.Is(err, errGone) {
 		return &Unusable{path, err}
 	}
 	return &Failed{path, err}
@@ -227,6 +195,11 @@ func faultAt(path string, err error) error {
 func number(v any) int64 {
 	n, _ := v.(int64)
 	return n
+}
+
+func blob(v any) []byte {
+	b, _ := v.([]byte)
+	return b
 }
 
 func text(v any) string {

@@ -1,7 +1,6 @@
 package search
 
 import (
-	"encoding/hex"
 	"fmt"
 	"strings"
 
@@ -9,6 +8,7 @@ import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/message"
 	"github.com/loom-run/loom/core/words"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 // Source is one session, as its host reads it.
@@ -74,7 +74,7 @@ func (x *Index) Sync(src Source) (n int, err error) {
 func (x *Index) step(src Source) (added int, last bool, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	session := key(src.Session().String())
+	session := sqlitedb.UUID(src.Session())
 	err = x.c.Within("BEGIN IMMEDIATE", func() error {
 		known, generation, high, stamp, err := x.cursor(session)
 		if err != nil {
@@ -155,7 +155,7 @@ func (x *Index) insert(s id.SessionID, session []byte, r Row, workspace string) 
 		rowid = n + 1
 	}
 	if _, err := x.c.Exec("INSERT INTO row VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-		rowid, session, key(r.Entry.ID.String()), r.Entry.Seq, string(role), tool, r.Strand, said); err != nil {
+		rowid, session, sqlitedb.UUID(r.Entry.ID), r.Entry.Seq, string(role), tool, r.Strand, said); err != nil {
 		return false, err
 	}
 	facets := strings.Join(Query{Session: s, Role: role, Kind: r.Entry.Body.Kind(), Tool: tool, Workspace: workspace, Strand: r.Strand}.facets(), " ")
@@ -202,19 +202,4 @@ func bounded(s string) string {
 		return s
 	}
 	return s[:MaxText/2] + "\n" + s[len(s)-MaxText/2:]
-}
-
-// key is the 16 bytes of an id.
-func key(uuid string) []byte {
-	b, _ := hex.DecodeString(strings.ReplaceAll(uuid, "-", "")) // the text of an id is always well formed
-	return b
-}
-
-func uuidOf(v any) string {
-	b, _ := v.([]byte)
-	if len(b) != 16 {
-		return ""
-	}
-	h := hex.EncodeToString(b)
-	return h[:8] + "-" + h[8:12] + "-" + h[12:16] + "-" + h[16:20] + "-" + h[20:]
 }

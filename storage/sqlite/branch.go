@@ -8,6 +8,7 @@ import (
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 const (
@@ -109,7 +110,7 @@ func (s *branchScan) stops() (list []int64, err error) {
 	}
 	if stop := s.q.StopAtID; err == nil && !stop.IsZero() {
 		var found, on *head
-		if found, err = s.one(startOf, uuid(stop)); err == nil && found != nil {
+		if found, err = s.one(startOf, sqlitedb.UUID(stop)); err == nil && found != nil {
 			on, err = s.path.climb(s.path.start, found.seq)
 		}
 		if on != nil && on.seq == found.seq {
@@ -237,14 +238,14 @@ func (s *branchScan) walk(from *head, visit func(*head, *columns) (bool, error))
 }
 
 func (s *branchScan) startHead() (*head, error) {
-	h, err := s.one(startOf, uuid(s.q.Start))
+	h, err := s.one(startOf, sqlitedb.UUID(s.q.Start))
 	switch {
 	case err != nil:
 		return nil, err
 	case h == nil:
 		return nil, &storage.UnknownEntry{ID: s.q.Start}
-	case h.id != string(uuid(s.q.Start)):
-		return nil, s.broken("a row of that id", uuidText([]byte(h.id)))
+	case h.id != string(sqlitedb.UUID(s.q.Start)):
+		return nil, s.broken("a row of that id", sqlitedb.UUIDText([]byte(h.id)))
 	case !h.placed():
 		return nil, s.broken("links to older entries", fmt.Sprintf("those of seq %d", h.seq))
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/loom-run/loom/core/corrupt"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 var (
@@ -136,13 +137,13 @@ func walkEntries(c *conn, v storage.Visitor) error {
 		if err != nil {
 			d := damagedRow(storage.EntryTable, "entry", err)
 			d.Seq = h.seq
-			d.ID, _ = id.ParseEntryID(uuidText([]byte(h.id)))
+			d.ID, _ = id.ParseEntryID(sqlitedb.UUIDText([]byte(h.id)))
 			v.Damage(d)
 			return true, nil
 		}
-		if parent, _ := r[len(r)-1].([]byte); (h.parent == nil) != e.Parent.IsZero() || string(parent) != string(uuid(e.Parent)) {
+		if parent, _ := r[len(r)-1].([]byte); (h.parent == nil) != e.Parent.IsZero() || string(parent) != string(sqlitedb.UUID(e.Parent)) {
 			v.Damage(damage(storage.RowIntact, "", "entry "+e.ID.String(),
-				fmt.Sprintf("its parent is %s, but parent_seq leads to %s", orNone(e.Parent.String()), orNone(uuidText(parent)))))
+				fmt.Sprintf("its parent is %s, but parent_seq leads to %s", orNone(e.Parent.String()), orNone(sqlitedb.UUIDText(parent)))))
 		}
 		if d := misplaced(index, h); d != "" {
 			v.Damage(damage(storage.PathIndexed, "", "entry "+e.ID.String(), d))
@@ -216,7 +217,7 @@ func walkIDs(c *conn, v storage.Visitor) error {
 	} {
 		err := c.Each(q.text, func(r row) (bool, error) {
 			rowID, _ := r[1].([]byte)
-			v.Damage(damage(storage.IDsIndexed, "", "id "+uuidText(rowID), fmt.Sprintf("%s at seq %v", q.detail, r[0])))
+			v.Damage(damage(storage.IDsIndexed, "", "id "+sqlitedb.UUIDText(rowID), fmt.Sprintf("%s at seq %v", q.detail, r[0])))
 			return true, nil
 		})
 		if err != nil {

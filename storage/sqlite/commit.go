@@ -196,7 +196,7 @@ func (a *application) write(w tx.Write) error {
 
 func (a *application) insertEntry(e entry.Entry) error {
 	now := a.result.Timestamp
-	h := &head{seq: a.session.nextSeq, id: string(uuid(e.ID)), kind: e.Body.Kind(), ts: now}
+	h := &head{seq: a.session.nextSeq, id: string(sqlitedb.UUID(e.ID)), kind: e.Body.Kind(), ts: now}
 	if c, ok := e.Body.(entry.Custom); ok {
 		h.customType = &c.Type
 	}
@@ -235,7 +235,7 @@ func (a *application) place(h *head, e entry.Entry) error {
 		h.link(nil, nil)
 		return nil
 	}
-	parent, err := a.heads.find(a.w, uuid(e.Parent))
+	parent, err := a.heads.find(a.w, sqlitedb.UUID(e.Parent))
 	if err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func (a *application) wrote(cell register.Address, seq int64) {
 func (a *application) claim(subject string, rowID []byte) error {
 	_, err := a.w.Exec("INSERT INTO ids VALUES (?, ?)", rowID, a.session.nextSeq)
 	if sqlitedb.Classify(err) == sqlitedb.FaultDuplicate {
-		return &tx.Corruption{Report: corrupt.New("sqlite.Commit", subject, "an id that was never used in this session", uuidText(rowID))}
+		return &tx.Corruption{Report: corrupt.New("sqlite.Commit", subject, "an id that was never used in this session", sqlitedb.UUIDText(rowID))}
 	}
 	return err
 }
@@ -281,7 +281,7 @@ func (a *application) insertUsage(row entry.UsageRow) error {
 	if err != nil {
 		return unreadable(subject, err)
 	}
-	rowID := uuid(row.ID)
+	rowID := sqlitedb.UUID(row.ID)
 	if err := a.claim(subject, rowID); err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/loom-run/loom/core/entry"
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 // FuzzRow gives the decoders of rows what a damaged file may hold. They return a
@@ -15,7 +16,7 @@ func FuzzRow(f *testing.F) {
 	i := newMinter(1).entry()
 	e := said(i, id.EntryID{}, "hello")
 	e.Seq, e.Timestamp = 4, 5
-	f.Add(byte(0), true, int64(4), int64(0), int64(5), "message", "", uuid(i), entry.Encode(e))
+	f.Add(byte(0), true, int64(4), int64(0), int64(5), "message", "", sqlitedb.UUID(i), entry.Encode(e))
 	f.Add(byte(1), true, int64(4), int64(3), int64(5), "x", "y", []byte("short"), []byte(`{"id":"x"}`))
 	f.Add(byte(2), true, int64(1), int64(0), int64(5), "fact.name", "k", []byte(nil), []byte(`"v"`))
 	f.Add(byte(3), false, int64(1), int64(0), int64(5), "", "", []byte{1}, []byte(`{}`))

@@ -10,6 +10,7 @@ import (
 	"github.com/loom-run/loom/core/id"
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 // reads is the read half of a handle. Each request is one read transaction on
@@ -76,7 +77,7 @@ func (r *reads) Entries(ids ...id.EntryID) (map[id.EntryID]entry.Entry, error) {
 				}
 				found[want] = e
 				return true, err
-			}, uuid(want))
+			}, sqlitedb.UUID(want))
 			if err != nil {
 				return err
 			}
@@ -231,10 +232,10 @@ func (r *reads) ScanEntryHeads(q storage.EntryQuery) (list []storage.Head, err e
 // shown is a head as readers see it. parent is the id of the row that the head's
 // link leads to.
 func (h *head) shown(parent []byte) (storage.Head, error) {
-	own, err := id.ParseEntryID(uuidText([]byte(h.id)))
+	own, err := id.ParseEntryID(sqlitedb.UUIDText([]byte(h.id)))
 	var above id.EntryID
 	if err == nil && h.parent != nil {
-		above, err = id.ParseEntryID(uuidText(parent))
+		above, err = id.ParseEntryID(sqlitedb.UUIDText(parent))
 	}
 	if report, ok := corrupt.As(err); ok {
 		err = &storage.CorruptRow{Report: report.In(fmt.Sprintf("head at seq %d", h.seq))}

@@ -1,7 +1,6 @@
 package sqlite
 
 import (
-	"encoding/hex"
 	"fmt"
 	"strconv"
 	"unsafe"
@@ -13,6 +12,7 @@ import (
 	"github.com/loom-run/loom/core/register"
 	"github.com/loom-run/loom/core/usage"
 	"github.com/loom-run/loom/storage"
+	"github.com/loom-run/loom/storage/sqlitedb"
 )
 
 // columns reads a row from left to right with a sticky first error, like
@@ -33,7 +33,7 @@ func read(r row, what string) *columns { return &columns{row: r, what: what} }
 func (c *columns) subject() string {
 	switch {
 	case c.id != "":
-		return c.what + " " + uuidText([]byte(c.id)) + " at seq " + strconv.FormatInt(c.seq, 10)
+		return c.what + " " + sqlitedb.UUIDText([]byte(c.id)) + " at seq " + strconv.FormatInt(c.seq, 10)
 	case c.ns != "":
 		return c.what + " " + c.ns + "/" + c.key
 	}
@@ -134,44 +134,6 @@ func (c *columns) damaged() error {
 // parse reads a payload without copying it: blobs of a row are its own.
 func parse(payload []byte) (jsonv.Value, error) {
 	return jsonv.ParseString(unsafe.String(unsafe.SliceData(payload), len(payload)))
-}
-
-// uuid is the stored form of an id, the 16 bytes; nil for an absent one.
-func uuid[T interface{ String() string }](i T) []byte {
-	s := i.String()
-	if s == "" {
-		return nil
-	}
-	var digits [32]byte
-	n := 0
-	for k := range len(s) {
-		if s[k] != '-' {
-			digits[n] = s[k]
-			n++
-		}
-	}
-	b := make([]byte, 16)
-	_, _ = hex.Decode(b, digits[:]) // the text of an id is always well formed
-	return b
-}
-
-// uuidText is the text of a stored id; of other lengths, something that no
-// parser accepts.
-func uuidText(b []byte) string {
-	if len(b) != 16 {
-		return hex.EncodeToString(b)
-	}
-	var out [36]byte
-	at := 0
-	for i, end := range [...]int{4, 6, 8, 10, 16} {
-		from := [...]int{0, 4, 6, 8, 10}[i]
-		if i > 0 {
-			out[at] = '-'
-			at++
-		}
-		at += hex.Encode(out[at:], b[from:end])
-	}
-	return string(out[:])
 }
 
 // head is an entry without what it says: its columns before the payload.
@@ -287,7 +249,7 @@ func (u undecoded) decode() (e entry.Entry, _ error) {
 		e, err = entry.Decode(v)
 		cols.adopt(err)
 	}
-	if cols.err == nil && (e.Seq != h.seq || string(uuid(e.ID)) != h.id || e.Timestamp != h.ts || e.Body.Kind() != h.kind) {
+	if cols.err == nil && (e.Seq != h.seq || string(sqlitedb.UUID(e.ID)) != h.id || e.Timestamp != h.ts || e.Body.Kind() != h.kind) {
 		cols.err = corrupt.New("sqlite.row", cols.subject(), "a payload that agrees with its columns",
 			fmt.Sprintf("%s at seq %d of kind %s", e.ID, e.Seq, e.Body.Kind()))
 	}
@@ -312,7 +274,7 @@ func decodeUsage(r row) (entry.UsageRow, error) {
 		u, err = entry.DecodeUsageRow(v)
 		c.adopt(err)
 	}
-	if c.err == nil && (u.Seq != seq || string(uuid(u.ID)) != string(rowID)) {
+	if c.err == nil && (u.Seq != seq || string(sqlitedb.UUID(u.ID)) != string(rowID)) {
 		c.err = corrupt.New("sqlite.row", c.subject(), "a payload that agrees with its columns", fmt.Sprintf("%s at seq %d", u.ID, u.Seq))
 	}
 	return u, c.damaged()
@@ -396,7 +358,7 @@ func (s *sessionRow) digest() int64 {
 func (s *sessionRow) identity() (own, parent id.SessionID, err error) {
 	decode := func(b []byte) (i id.SessionID) {
 		if b != nil && err == nil {
-			i, err = id.ParseSessionID(uuidText(b))
+			i, err = id.ParseSessionID(sqlitedb.UUIDText(b))
 		}
 		return i
 	}

@@ -98,7 +98,7 @@ func (s *Store) reclaim(session sessionRow, now int64) (sessionRow, error) {
 // session/id and session/parent, which are the truth. parent may be absent.
 func (s *Store) RecordIdentity(own, parent id.SessionID) error {
 	return s.fenced(func(row *sessionRow, _ int64) error {
-		row.sessionID, row.parent = uuid(own), uuid(parent)
+		row.sessionID, row.parent = sqlitedb.UUID(own), sqlitedb.UUID(parent)
 		return nil
 	})
 }

@@ -138,3 +138,39 @@ func TestATransactionIsKeptWholeOrNotAtAll(t *testing.T) {
 		t.Errorf("%v, %d rows", err, count())
 	}
 }
+
+func TestTablesAreMadeOnceAndThoseOfAnotherVersionAreRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "x.db")
+	tables := []string{"CREATE TABLE a (x INTEGER)", "CREATE TABLE b (y INTEGER)"}
+	for range 2 {
+		c, err := Open(path, Options{Create: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(c.Prepare(3, tables), c.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := Open(path, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Prepare(4, tables); !errors.Is(err, ErrVersion) || !Spoilt(err) {
+		t.Errorf("tables of another version: %v", err)
+	}
+	if err := errors.Join(c.Close(), Delete(path), Delete(path)); err != nil {
+		t.Fatal(err)
+	}
+	if c, err = Open(path, Options{Create: true}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Prepare(1, []string{"CREATE TABLE a (x INTEGER)", "no statement"}); err == nil || Spoilt(err) {
+		t.Errorf("a table that cannot be made: %v", err)
+	}
+	if r, _, err := c.One("SELECT count(*) FROM sqlite_schema"); err != nil || r[0] != int64(0) {
+		t.Errorf("a part of the tables was made: %v, %v", r, err)
+	}
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
